@@ -16,9 +16,9 @@ import (
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/rankwire"
 	"ibrun/fabric"
-	"ibrun/internal/waitfor"
 	"ibrun/job"
 	"ibrun/lazy"
+	"ibrun/test/waitfor"
 )
 
 // fakeAgent is this node's agent as far as a test needs one: it welcomes this process as rank 0 of

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun"
-	"ibrun/internal/waitfor"
+	"ibrun/test/waitfor"
 )
 
 func TestInitTwice(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"ibrun/bootstrap/rankwire"
 	"ibrun/fabric"
 	"ibrun/fabric/mem"
-	"ibrun/internal/waitfor"
 	"ibrun/job"
+	"ibrun/test/waitfor"
 )
 
 // full is a table that knows every node of a large job.

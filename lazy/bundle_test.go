@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/fabric/mem"
-	"ibrun/internal/waitfor"
 	"ibrun/job"
 	"ibrun/lazy/upgrade"
+	"ibrun/test/waitfor"
 )
 
 // bundled is two ranks of which the first aggregates.

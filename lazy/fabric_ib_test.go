@@ -19,10 +19,10 @@ import (
 	"ibrun/fabric"
 	"ibrun/fabric/ib"
 	"ibrun/fabric/udp"
-	"ibrun/internal/waitfor"
 	"ibrun/lazy/upgrade"
 	"ibrun/test/fakeverbs"
 	"ibrun/test/rdmavm/inside"
+	"ibrun/test/waitfor"
 )
 
 // ownVariable names the test that this process was started for.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/waitfor"
 	"ibrun/job"
+	"ibrun/test/waitfor"
 )
 
 // stranger opens a stream from an address to a rank's port, says something, and

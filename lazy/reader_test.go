@@ -16,8 +16,8 @@ import (
 
 	"ibrun/fabric"
 	"ibrun/internal/spin"
-	"ibrun/internal/waitfor"
 	"ibrun/job"
+	"ibrun/test/waitfor"
 )
 
 // framed is a message as a stream has it.

@@ -8,9 +8,9 @@ import (
 
 	"ibrun/bootstrap/rankwire"
 	"ibrun/fabric/mem"
-	"ibrun/internal/waitfor"
 	"ibrun/job"
 	"ibrun/lazy/peer"
+	"ibrun/test/waitfor"
 )
 
 // restarting is a job of two nodes with two ranks each, whose ranks start again.

@@ -17,9 +17,9 @@ import (
 
 	"ibrun/fabric"
 	"ibrun/fabric/mem"
-	"ibrun/internal/waitfor"
 	"ibrun/job"
 	"ibrun/lazy/peer"
+	"ibrun/test/waitfor"
 )
 
 var (

@@ -12,7 +12,7 @@ import (
 
 	"ibrun/fabric"
 	"ibrun/fabric/mem"
-	"ibrun/internal/waitfor"
+	"ibrun/test/waitfor"
 )
 
 // onDemandWorld is ranks that open when they must; opened counts.

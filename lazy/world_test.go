@@ -16,9 +16,9 @@ import (
 	"ibrun/fabric"
 	"ibrun/fabric/mem"
 	"ibrun/fabric/udp"
-	"ibrun/internal/waitfor"
 	"ibrun/job"
 	"ibrun/lazy/upgrade"
+	"ibrun/test/waitfor"
 )
 
 // world is a job of tables in one process, with agents that know everything.

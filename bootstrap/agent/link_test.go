@@ -11,8 +11,8 @@ import (
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/wire"
-	"ibrun/internal/waitfor"
 	"ibrun/job"
+	"ibrun/test/waitfor"
 )
 
 // frames are the messages in a stretch of bytes.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"ibrun/internal/waitfor"
+	"ibrun/test/waitfor"
 
 	"github.com/stretchr/testify/require"
 )

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"ibrun/internal/waitfor"
+	"ibrun/test/waitfor"
 
 	"github.com/stretchr/testify/require"
 )

@@ -60,7 +60,7 @@ func heap() int {
 // for requests that wait.
 func TestMemoryIsBounded(t *testing.T) {
 	const (
-		count  = 10_000   // more than may wait
+		count  = 6_000    // more than may wait
 		fixed  = 1 << 20  // for all that wait
 		slack  = 64 << 10 // tables of the runtime
 		length = 200

@@ -9,7 +9,7 @@ import (
 	"ibrun/job"
 )
 
-func TestHeap(t *testing.T) { suite().Heap(t, 1<<20) }
+func TestHeap(t *testing.T) { suite().Heap(t, 1<<18) }
 
 // dense are the messages that could cost most memory (frametest.Suite.Dense).
 var dense = map[frame.Kind]func(size int) []frame.Message{

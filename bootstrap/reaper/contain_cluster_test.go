@@ -17,7 +17,7 @@ import (
 
 	"ibrun/bootstrap/reaper"
 	"ibrun/internal/skip"
-	"ibrun/internal/waitfor"
+	"ibrun/test/waitfor"
 )
 
 // nobody is a user without privilege.

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/reaper"
-	"ibrun/internal/waitfor"
+	"ibrun/test/waitfor"
 )
 
 // TestLinkLost ends the link to an agent. A stopped agent cannot notice that, so its reaper must kill it and all

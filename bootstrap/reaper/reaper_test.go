@@ -19,7 +19,7 @@ import (
 
 	"ibrun/bootstrap/reaper"
 	"ibrun/internal/skip"
-	"ibrun/internal/waitfor"
+	"ibrun/test/waitfor"
 )
 
 // reaped is a run of testdata/reaped.

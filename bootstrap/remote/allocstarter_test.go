@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/executable"
-	"ibrun/internal/waitfor"
 	"ibrun/job"
+	"ibrun/test/waitfor"
 )
 
 // standIns are starters of resource managers as docs/managers.md has them: those that join the

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/executable"
-	"ibrun/internal/waitfor"
+	"ibrun/test/waitfor"
 )
 
 // A start marks the copy that it runs as used, without making it another file to

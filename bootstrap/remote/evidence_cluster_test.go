@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/waitfor"
+	"ibrun/test/waitfor"
 )
 
 // TestEvidence: what the kernel says of a connection whose other end takes nothing

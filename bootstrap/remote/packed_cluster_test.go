@@ -15,7 +15,7 @@ import (
 	"ibrun/internal/build/pack"
 	"ibrun/internal/executable"
 	"ibrun/internal/skip"
-	"ibrun/internal/waitfor"
+	"ibrun/test/waitfor"
 )
 
 // packedCopy is the variable that says where a packed copy of this test shall leave what was sent.

@@ -16,8 +16,8 @@ import (
 	"ibrun/internal/build"
 	"ibrun/internal/executable"
 	"ibrun/internal/sshconfig"
-	"ibrun/internal/waitfor"
 	"ibrun/job"
+	"ibrun/test/waitfor"
 )
 
 // The command passes through sh, csh and fish, and is short enough for in.rshd.

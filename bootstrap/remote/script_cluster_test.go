@@ -18,8 +18,8 @@ import (
 	"ibrun/internal/build"
 	"ibrun/internal/executable"
 	"ibrun/internal/skip"
-	"ibrun/internal/waitfor"
 	"ibrun/job"
+	"ibrun/test/waitfor"
 )
 
 // stranger is the number of a user who is nobody here.

@@ -22,8 +22,8 @@ import (
 	"ibrun/bootstrap/reaper"
 	"ibrun/internal/build"
 	"ibrun/internal/executable"
-	"ibrun/internal/waitfor"
 	"ibrun/job"
+	"ibrun/test/waitfor"
 )
 
 // The limit of a launch holds while the binary is sent: it is time without

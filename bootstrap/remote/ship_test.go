@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/build"
-	"ibrun/internal/waitfor"
+	"ibrun/test/waitfor"
 )
 
 // What a far side does to be told how, and to be sent the binary.

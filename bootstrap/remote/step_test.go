@@ -16,8 +16,8 @@ import (
 
 	"ibrun/internal/build"
 	"ibrun/internal/executable"
-	"ibrun/internal/waitfor"
 	"ibrun/job"
+	"ibrun/test/waitfor"
 )
 
 // calledRole is what this program is as the agent of a step: it calls, and says back what it hears.

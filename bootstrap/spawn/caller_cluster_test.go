@@ -15,8 +15,8 @@ import (
 
 	"ibrun/charm"
 	"ibrun/internal/skip"
-	"ibrun/internal/waitfor"
 	"ibrun/pmix/pmixtest"
+	"ibrun/test/waitfor"
 )
 
 // calling is a connection to a port of the loopback that another user's process has

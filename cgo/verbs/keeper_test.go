@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"ibrun/internal/waitfor"
+	"ibrun/test/waitfor"
 )
 
 // alarm is a descriptor that has something some time after it is set: no goroutine is needed for

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/fabric"
-	"ibrun/internal/waitfor"
+	"ibrun/test/waitfor"
 )
 
 // ownNetwork moves the test's goroutine to a network namespace of its own, in

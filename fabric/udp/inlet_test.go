@@ -11,7 +11,7 @@ import (
 
 	"ibrun/fabric"
 	"ibrun/internal/spin"
-	"ibrun/internal/waitfor"
+	"ibrun/test/waitfor"
 )
 
 // inletOf is an inlet and a way to send to it. It waits in the kernel for as long as it takes.

@@ -18,7 +18,7 @@ import (
 	"ibrun/fabric/fabrictest"
 	"ibrun/internal/netiface"
 	"ibrun/internal/skip"
-	"ibrun/internal/waitfor"
+	"ibrun/test/waitfor"
 )
 
 var here = netip.MustParseAddr("127.0.0.1")

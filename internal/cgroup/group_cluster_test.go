@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/skip"
-	"ibrun/internal/waitfor"
+	"ibrun/test/waitfor"
 )
 
 // programs are the names of what the group's processes run now.

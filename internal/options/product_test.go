@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/waitfor"
 	"ibrun/test/product"
+	"ibrun/test/waitfor"
 )
 
 // built is ibrun as it ships, made when the first test wants it, and what it showed for each line.

@@ -14,7 +14,7 @@ import (
 
 	"ibrun/internal/cgroup"
 	"ibrun/internal/skip"
-	"ibrun/internal/waitfor"
+	"ibrun/test/waitfor"
 )
 
 // A process is born in the control group that it is given, and all that it forks.

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/internal/skip"
-	"ibrun/internal/waitfor"
+	"ibrun/test/waitfor"
 )
 
 // stuck mounts a file system that does not answer; end lets all that wait for it go.

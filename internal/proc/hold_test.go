@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"ibrun/internal/waitfor"
+	"ibrun/test/waitfor"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"ibrun/internal/waitfor"
+	"ibrun/test/waitfor"
 
 	"github.com/stretchr/testify/require"
 )

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/internal/executable"
-	"ibrun/internal/waitfor"
+	"ibrun/test/waitfor"
 )
 
 // shell starts a script; what it prints comes line by line.

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"ibrun/internal/waitfor"
+	"ibrun/test/waitfor"
 
 	"github.com/stretchr/testify/require"
 )

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"ibrun/internal/waitfor"
+	"ibrun/test/waitfor"
 
 	"github.com/stretchr/testify/require"
 )

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/executable"
-	"ibrun/internal/waitfor"
 	"ibrun/test/launch"
+	"ibrun/test/waitfor"
 )
 
 // resizing is the client of charmrun's protocol as a program that is built to change its size: it

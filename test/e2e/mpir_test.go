@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"ibrun/internal/waitfor"
 	"ibrun/test/launch"
+	"ibrun/test/waitfor"
 )
 
 // debugger reads and writes a starter's memory as one that has attached to it does.

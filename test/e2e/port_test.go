@@ -12,9 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/waitfor"
 	"ibrun/test/launch"
 	"ibrun/test/product"
+	"ibrun/test/waitfor"
 )
 
 // caller is a connection to a rank's port that this test makes.

@@ -18,8 +18,8 @@ import (
 
 	"ibrun/internal/build/pack"
 	"ibrun/internal/executable"
-	"ibrun/internal/waitfor"
 	"ibrun/test/launch"
+	"ibrun/test/waitfor"
 )
 
 // The bounds on size: an agent at 16 ranks has 5 MiB of its own, and 8 MiB with the pages of the

@@ -12,10 +12,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/waitfor"
 	"ibrun/test/fleet/suite"
 	"ibrun/test/launch"
 	"ibrun/test/vcluster/cluster"
+	"ibrun/test/waitfor"
 )
 
 // mpi and pmixClient are programs that tests of other packages use too.

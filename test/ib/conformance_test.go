@@ -12,8 +12,8 @@ import (
 	"ibrun/fabric"
 	"ibrun/fabric/fabrictest"
 	"ibrun/fabric/ib"
-	"ibrun/internal/waitfor"
 	"ibrun/test/rdmavm/inside"
+	"ibrun/test/waitfor"
 )
 
 // TestFabric holds the fabric against the conformance suite on a device that moves packets.

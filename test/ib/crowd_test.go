@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
 
-	"ibrun/internal/waitfor"
 	"ibrun/test/rdmavm/inside"
+	"ibrun/test/waitfor"
 )
 
 // resources is what the kernel counts of all devices: queue pairs, memory regions and so on.

@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"ibrun/internal/waitfor"
 	"ibrun/test/rdmavm/inside"
+	"ibrun/test/waitfor"
 )
 
 func TestMain(m *testing.M) {

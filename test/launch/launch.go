@@ -18,9 +18,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/waitfor"
 	"ibrun/test/product"
 	"ibrun/test/screen"
+	"ibrun/test/waitfor"
 )
 
 // Program is the path of ibrun, which TestMain sets.

@@ -16,10 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/executable"
-	"ibrun/internal/waitfor"
 	"ibrun/test/fleet/suite"
 	"ibrun/test/launch"
 	"ibrun/test/product"
+	"ibrun/test/waitfor"
 )
 
 // Stock programs of Open MPI, found out by what they are linked with, or behind

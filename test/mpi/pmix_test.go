@@ -12,10 +12,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/waitfor"
 	"ibrun/test/fleet/suite"
 	"ibrun/test/launch"
 	"ibrun/test/product"
+	"ibrun/test/waitfor"
 )
 
 // Stock programs of Open MPI 4 by PMIx alone, over all kinds of agents, with nothing left behind.

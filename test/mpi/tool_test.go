@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/executable"
-	"ibrun/internal/waitfor"
 	"ibrun/test/launch"
+	"ibrun/test/waitfor"
 )
 
 // The library for tools, under sanitizers, over a chain of three agents.

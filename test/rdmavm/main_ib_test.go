@@ -18,9 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/skip"
-	"ibrun/internal/waitfor"
 	"ibrun/test/launch"
 	"ibrun/test/rdmavm/inside"
+	"ibrun/test/waitfor"
 )
 
 // bin is the folder of the programs under test.

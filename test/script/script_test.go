@@ -27,8 +27,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/waitfor"
 	"ibrun/test/product"
+	"ibrun/test/waitfor"
 )
 
 // program is the path of the binary under test.

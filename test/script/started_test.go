@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/internal/proc"
-	"ibrun/internal/waitfor"
 	"ibrun/test/product"
+	"ibrun/test/waitfor"
 )
 
 // started is a command that runs beside its script.

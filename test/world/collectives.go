@@ -9,7 +9,7 @@ import (
 	"regexp"
 
 	app "ibrun"
-	"ibrun/internal/waitfor"
+	"ibrun/test/waitfor"
 )
 
 var ranksOf = regexp.MustCompile(`ranks? (\d+)(?: to (\d+)| and (\d+) more)? ended`)

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	app "ibrun"
-	"ibrun/internal/waitfor"
+	"ibrun/test/waitfor"
 )
 
 // endsEarly is rank 3 that ends: killed, by exit, or by Finalize alone. Half of the

@@ -14,7 +14,7 @@ import (
 	"syscall"
 
 	app "ibrun"
-	"ibrun/internal/waitfor"
+	"ibrun/test/waitfor"
 )
 
 // rank is one rank of a scenario. It is a waitfor.TB, whose failure ends the rank and so the job.

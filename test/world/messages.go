@@ -10,7 +10,7 @@ import (
 	"time"
 
 	app "ibrun"
-	"ibrun/internal/waitfor"
+	"ibrun/test/waitfor"
 )
 
 // lengths of messages: those around the change to a stream are among them.

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"ibrun/internal/waitfor"
+	"ibrun/test/waitfor"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"

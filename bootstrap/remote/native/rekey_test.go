@@ -15,7 +15,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"ibrun/internal/sshconfig"
-	"ibrun/internal/waitfor"
+	"ibrun/test/waitfor"
 )
 
 // countingKey is a host key that counts its signatures: one for each key exchange.

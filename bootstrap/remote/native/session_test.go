@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"ibrun/internal/waitfor"
+	"ibrun/test/waitfor"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/internal/skip"
-	"ibrun/internal/waitfor"
 	"ibrun/test/rdmavm/inside"
+	"ibrun/test/waitfor"
 )
 
 // addressIP is a struct sockaddr_in or sockaddr_in6.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/waitfor"
+	"ibrun/test/waitfor"
 )
 
 func TestMedian(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/waitfor"
 	"ibrun/test/bench/figure"
+	"ibrun/test/waitfor"
 )
 
 // Jobs whose output is not that of all ranks are left out.

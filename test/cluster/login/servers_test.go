@@ -14,8 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/waitfor"
 	"ibrun/test/vcluster/cluster"
+	"ibrun/test/waitfor"
 )
 
 // site is a virtual node with servers of several kinds, and the user's keys on the front.

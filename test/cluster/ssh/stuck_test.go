@@ -12,9 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/waitfor"
 	"ibrun/test/product"
 	"ibrun/test/vcluster/cluster"
+	"ibrun/test/waitfor"
 )
 
 // stick mounts a file system on a node, at /tmp/net, that does not answer; see

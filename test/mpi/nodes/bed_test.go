@@ -18,12 +18,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/waitfor"
 	"ibrun/test/fleet/suite"
 	"ibrun/test/launch"
 	"ibrun/test/product"
 	"ibrun/test/screen"
 	"ibrun/test/vcluster/cluster"
+	"ibrun/test/waitfor"
 )
 
 // lean is the tag of an ibrun whose clients of PMIx are told of the ranks of their own node only.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/waitfor"
 	"ibrun/test/launch"
+	"ibrun/test/waitfor"
 )
 
 // falls are ends of a rank that the others must not wait for: each is one line and one code. By

@@ -11,9 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/waitfor"
 	"ibrun/test/fleet/suite"
 	"ibrun/test/launch"
+	"ibrun/test/waitfor"
 )
 
 // overTCP is what this MPICH needs to end well over TCP, under its own launcher too

@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/skip"
-	"ibrun/internal/waitfor"
 	"ibrun/test/vcluster/cluster"
+	"ibrun/test/waitfor"
 )
 
 // front runs a command line on the front and returns what it printed.
