@@ -22,7 +22,7 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// The bounds on size: an agent at 16 ranks has 5 MiB of its own, and 8 MiB with the pages of the
+// The bounds on size: a leaf's agent at 16 ranks has 5 MiB of its own, and 8 MiB with the pages of the
 // binary that it shares with the page cache, in a job of 16 ranks as in one of 256. A reaper that
 // begins before Go has next to nothing of its own, and of the page cache what the kernel maps
 // around one page: 2 MiB, if the file lies in large pages. The binary is within 18 MB with the
