@@ -1,5 +1,5 @@
-# `make help` lists the targets. Only git, make and Go must be there. Targets that need more
-# install it (as root, on Debian).
+# `make help` lists the targets. git, make and Go must be installed. A target that needs more packages
+# installs them (as root, on Debian).
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -31,15 +31,15 @@ help: ## list the targets
 
 # --- build
 
-# The same compiler makes the same bytes anywhere: no path or time gets into these.
+# The same compiler makes the same bytes on any machine: the libraries contain no path and no time.
 CFLAGS_OF_OURS := -std=c11 -O2 -Wall -Wextra -Werror -fPIC -fvisibility=hidden \
 	-ffile-prefix-map=$(CURDIR)=.
 LDFLAGS_OF_OURS := -shared -s -Wl,--build-id=none -Wl,-z,relro -Wl,-z,noseparate-code
 
-# A reaper forks before the Go runtime begins, where bootstrap/reaper has an entry for it.
+# On amd64 a reaper forks before the Go runtime starts: ibrun begins at an entry of bootstrap/reaper.
 REAPER_FIRST = $(if $(filter amd64,$(shell go env GOARCH)),-E ibrun/bootstrap/reaper.entry)
 
-# Agents of leaves run a smaller program in the same file (internal/build/leaf.go).
+# The agent of a leaf runs a smaller program that is in the same file (internal/build/leaf.go).
 LEAF = $(if $(REAPER_FIRST),$(if $(filter amd64,$(shell go env GOHOSTARCH)),\
 	CGO_ENABLED=0 go build -trimpath -tags leaf -gcflags 'ibrun/...=-l' \
 	-ldflags '-s -w -T 0x10001000 -funcalign 16' -o bin/leaf ./cmd/leaf))
@@ -96,10 +96,10 @@ test-ib: ib-setup ## test Soft-RoCE in a virtual machine, and a simulated HCA (a
 test-managers: managers-setup ## test under real Slurm and Grid Engine (as root)
 	@$(SUITES) managers
 
-test-all: cluster-setup mpi-setup ib-setup managers-setup ## run all suites but soak: one table
+test-all: cluster-setup mpi-setup ib-setup managers-setup ## run all suites but race and soak, print one table
 	@$(SUITES) test cluster mpi ib managers
 
-soak: cluster-setup mpi-setup ib-setup managers-setup ## run the long campaigns; RUN=PATTERN
+soak: cluster-setup mpi-setup ib-setup managers-setup ## run the long tests; RUN=PATTERN selects some
 	@CGO_ENABLED=0 go run ./test/suites -run '$(RUN)' soak
 	@$(if $(RUN),,nice -n 19 test/fuzz 1000x)
 
