@@ -1,9 +1,10 @@
-// The peer of bench-spawn: for each line on standard input it starts as many
-// programs as the line says, one after the other, by posix_spawn, each with a
-// session of its own, /dev/null and two pipes as descriptors 0 to 2 and a socket
-// as descriptor 3, as a rank is started; then it waits for all. It answers with
-// nanoseconds on one line: of all starts, of all until the last has ended, and of
-// CPU time since the line before, its own and the programs'.
+// Command posix starts programs by posix_spawn, for make bench-spawn. Each line of
+// standard input is a number of programs. posix starts them one after the other,
+// and then waits for all. Like a rank, each has a process group of its own,
+// /dev/null and two pipes as descriptors 0 to 2, and a socket as descriptor 3.
+// posix answers with a line of four times in nanoseconds: of all starts, until
+// the last program has ended, its own CPU time since the line before, and the
+// programs' CPU time.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <spawn.h>

@@ -1,2 +1,2 @@
-// The program that bench-spawn starts: static, and done at once.
+// make bench-spawn starts this program, which is static and ends at once.
 int main(void) { return 0; }

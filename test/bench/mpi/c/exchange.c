@@ -1,7 +1,7 @@
 /*
- * What test/pmi does without options, as a program in C: the ranks of MPI are no programs in Go,
- * whose start is most of what a node has to do then. Each rank puts a value, and behind a fence gets
- * those of the ranks at distances of powers of two. The last word of rank 0 is a line.
+ * exchange does in C the same as test/pmi without options. It represents MPI programs better than one in
+ * Go, because the start of the Go runtime takes most of the time of a small program. Each rank puts a value.
+ * After a barrier it gets the values of the ranks at distances of powers of two. Rank 0 prints one line.
  */
 #include <pmi.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ static void fail(const char *what, int rank)
 	exit(1);
 }
 
-/* The value of a rank: its number, eight digits long, as often as there is room. */
+/* value_of writes the value of a rank: eight digits that depend on the rank, repeated. */
 static void value_of(int rank, char value[BYTES + 1])
 {
 	for (int i = 0; i < BYTES; i += 8)

@@ -1,11 +1,11 @@
-/* The patterns of test/bench/message/pattern.go, in MPI: the same messages in the same order of steps, whose
- * contents are checked, and the same lines of rank 0.
+/* pattern runs the patterns of test/bench/message/pattern.go over MPI. It sends the same messages in the same
+ * steps, checks their contents, and rank 0 prints the same lines.
  *
  *	pattern [-yield] [-unfinished] stencil3d|alltoall STEPS BYTES   microseconds of a step
- *	pattern [-unfinished] trips MOST    bytes and microseconds of a round trip, a line for each size
+ *	pattern [-unfinished] trips MOST    bytes and microseconds of a round trip, a line for each length
  *
- * With -yield a step gives its CPU away whenever no message has come, for a library that polls and has no
- * setting for that. With -unfinished there is no MPI_Finalize: Debian's MPICH over TCP may stay in it for ever
+ * With -yield a rank calls sched_yield while it waits for messages, for a library that polls and has no setting
+ * for that. With -unfinished the program does not call MPI_Finalize, in which Debian's MPICH over TCP may hang
  * (docs/mpi-programs.md).
  */
 #include <mpi.h>
@@ -27,11 +27,11 @@ static void *memory(size_t n)
 {
 	void *p = calloc(n ? n : 1, 1);
 	if (!p)
-		fail("no memory");
+		fail("out of memory");
 	return p;
 }
 
-/* box splits n ranks into three factors as near to each other as they come. */
+/* box splits n into three factors that differ as little as possible. */
 static void box(int n, int dims[3])
 {
 	int best = n;
@@ -69,7 +69,7 @@ static void complete(MPI_Request *r, int count)
 		sched_yield();
 }
 
-/* together returns when all ranks have come. */
+/* together returns when all ranks have called it. */
 static void together(void)
 {
 	MPI_Request r;
@@ -88,7 +88,7 @@ static void step(const int *peers, int count, int bytes, char *out, char *in, MP
 	complete(r, 2 * count);
 	for (int i = 0; i < count; i++)
 		if (in[(size_t)(i + 1) * bytes - 1] != (char)(peers[i] + number))
-			fail("a wrong message");
+			fail("a message has wrong contents");
 }
 
 static void steps(const char *name, int number, int bytes)
@@ -101,7 +101,7 @@ static void steps(const char *name, int number, int bytes)
 			peers[count++] = (rank + i) % size;
 	char *out = memory(bytes), *in = memory((size_t)bytes * (count + 1));
 	MPI_Request *r = memory(sizeof(MPI_Request) * 2 * (count + 1));
-	step(peers, count, bytes, out, in, r, 0); /* connects all */
+	step(peers, count, bytes, out, in, r, 0); /* connects all pairs */
 	together();
 	double began = MPI_Wtime();
 	for (int i = 1; i <= number; i++)
@@ -148,7 +148,7 @@ int main(int argc, char **argv)
 		fail("usage: pattern [-yield] [-unfinished] stencil3d|alltoall STEPS BYTES | trips MOST (two ranks)");
 	fflush(stdout);
 	if (unfinished) {
-		together(); /* rank 0 has printed what it measured */
+		together(); /* rank 0 has printed its line */
 		MPI_Abort(MPI_COMM_WORLD, 0);
 	}
 	MPI_Finalize();
