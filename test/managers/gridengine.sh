@@ -1,7 +1,7 @@
 #!/bin/bash
-# gridengine.sh DIR NODES...: Grid Engine on a virtual cluster. The front, where this runs, is qmaster and
-# submit host. There is one parallel environment, "mpi", with two slots on each node, one queue, all.q.
-set -u # qconf fails for what is there already: that all is well shows when nodes take jobs
+# Starts Grid Engine on a virtual cluster: gridengine.sh DIR NODES... It runs on the front, which is qmaster and
+# submit host. There is one parallel environment, mpi, and one queue, all.q, with two slots on each node.
+set -u # without -e: qconf fails for things that exist already; the caller waits until nodes take jobs
 dir=$1
 shift
 var=/var/lib/gridengine
@@ -26,7 +26,7 @@ for host in "$@"; do
 	qconf -as "$host"
 done
 
-# global is the name of the configuration, and so of its file.
+# The file must have the name of the configuration, global.
 qconf -sconf | sed -e "s#^execd_spool_dir.*#execd_spool_dir $dir/execd#" \
 	-e 's#^execd_params.*#execd_params ENABLE_ADDGRP_KILL=TRUE#' \
 	-e 's#^min_[ug]id.*##' -e 's#^gid_range.*#gid_range 20000-20100#' >"$dir/global"
