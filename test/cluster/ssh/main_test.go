@@ -57,7 +57,7 @@ func shared(t *testing.T, nodes int) *cluster.Cluster {
 		skip.Because(t, cluster.ErrNotRoot.Error())
 	}
 	if clusters[nodes] == nil {
-		c, err := cluster.Up(context.Background(), cluster.Config{Nodes: nodes, Kex: cluster.TestKex,
+		c, err := cluster.Up(context.Background(), cluster.Config{Nodes: nodes, RSH: true, Kex: cluster.TestKex,
 			Share: []string{filepath.Dir(program)}})
 		require.NoError(t, err)
 		clusters[nodes] = c
