@@ -1,14 +1,14 @@
 // Package fuzzed turns the input of a fuzz target into choices, so that a target
-// can draw a whole course of events from it, and counts what was allocated
-// meanwhile. It is for tests, and knows nothing of what they test.
+// can draw a sequence of events from it. It also counts allocated memory. It is
+// for tests, and does not depend on what they test.
 package fuzzed
 
 import "runtime/metrics"
 
-// Input is bytes that are used up one by one. Behind their end are zeros.
+// Input is a sequence of bytes that are read one by one. After its end all bytes are 0.
 type Input []byte
 
-// Byte is the next byte.
+// Byte reads the next byte.
 func (in *Input) Byte() byte {
 	if len(*in) == 0 {
 		return 0
@@ -18,14 +18,13 @@ func (in *Input) Byte() byte {
 	return b
 }
 
-// Of is a number from 0 up to n, which is not meant. It takes a byte, so that n
-// should be 256 at most.
+// Of reads a byte and returns a number from 0 to n-1. n should be at most 256.
 func (in *Input) Of(n int) int { return int(in.Byte()) % max(n, 1) }
 
-// Odds is true once in so many times, and never behind the end.
+// Odds returns true in one of so many cases. After the end of the input it returns false.
 func (in *Input) Odds(one int) bool { return in.Of(one) == one-1 }
 
-// Allocated is what this process has allocated on the heap so far, in bytes.
+// Allocated returns how many bytes this process has allocated on the heap so far.
 func Allocated() uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)

@@ -1,5 +1,5 @@
-// Package seeded runs the seeded schedules of a test: many of them, on all CPUs, or the one that a
-// failure has named. It does not know what a schedule is.
+// Package seeded runs the seeded schedules of a test on all CPUs, or one schedule whose seed is given. The
+// test defines what a schedule does.
 package seeded
 
 import (
@@ -13,12 +13,12 @@ import (
 
 var seed = flag.Uint64("seed", 0, "run only this schedule of the simulator, and log all")
 
-// Counts is how often each input came in each state.
+// Counts holds how often each input came in each state.
 type Counts map[[2]int]int
 
-// Run runs schedules of two ranks, and a tenth as many of eight. It returns the sum of what the
-// schedules counted; log is nil but for the one that -seed names. A failure prints the command that
-// replays it, in the package.
+// Run runs schedules of two ranks, and a tenth as many of eight. It returns the sum of their counts. With
+// -seed it runs only the schedule of that seed, which gets a log; the others get nil. A failure prints the
+// command that replays the schedule in the package pkg.
 func Run(t *testing.T, schedules int, pkg string,
 	schedule func(seed uint64, ranks int, log func(string, ...any)) (Counts, error),
 ) Counts {

@@ -7,14 +7,13 @@ import (
 	"time"
 )
 
-// Time is the virtual time of one schedule. Everything that the schedule does is planned for some
-// time. It happens in the order of these times, and what was planned for the same time happens in
-// the order of planning.
+// Time is the virtual time of one schedule. Everything that the schedule does is planned for a time, and
+// happens in the order of these times. Plans for the same time run in the order of planning.
 type Time struct {
 	Now   time.Duration
 	Rand  *rand.Rand
 	Trace func(format string, args ...any) // may be nil
-	Fault error                            // the first one that Broken was told of
+	Fault error                            // the first one that Broken recorded
 
 	plans  []plan // a heap
 	serial uint64
@@ -31,15 +30,15 @@ func (p *plan) before(o *plan) bool { return p.at < o.at || p.at == o.at && p.se
 
 var errEndless = errors.New("does not come to rest")
 
-// maxSteps bounds what may happen in a schedule that comes to rest.
+// maxSteps limits the number of plans of a schedule.
 const maxSteps = 2_000_000
 
-// NewTime returns the start of time. All chances come from the seeds.
+// NewTime returns a Time that starts at 0 and takes all random numbers from the seeds.
 func NewTime(seed1, seed2 uint64, trace func(format string, args ...any)) Time {
 	return Time{Rand: rand.New(rand.NewPCG(seed1, seed2)), Trace: trace}
 }
 
-// At plans do for a time.
+// At plans do for the time at.
 func (t *Time) At(at time.Duration, do func()) {
 	t.serial++
 	t.plans = append(t.plans, plan{at, t.serial, do})
@@ -54,10 +53,10 @@ func (t *Time) At(at time.Duration, do func()) {
 	}
 }
 
-// After plans do for a time from now on.
+// After plans do for the time d after now.
 func (t *Time) After(d time.Duration, do func()) { t.At(t.Now+d, do) }
 
-// next does what comes next. It is like heap.Pop, but allocates nothing.
+// next runs the next plan. It works like heap.Pop, but allocates nothing.
 func (t *Time) next() {
 	h := t.plans
 	first, n := h[0], len(h)-1
@@ -81,8 +80,8 @@ func (t *Time) next() {
 	first.do()
 }
 
-// Run goes on until nothing is left to happen. It returns the fault, if there is one, and an error
-// if something still happens after last.
+// Run runs plans until none is left or there is a fault, which it returns. It returns an error if something
+// still happens after last, or after maxSteps plans.
 func (t *Time) Run(last time.Duration) error {
 	for len(t.plans) > 0 && t.Fault == nil {
 		t.next()
@@ -93,7 +92,7 @@ func (t *Time) Run(last time.Duration) error {
 	return t.Fault
 }
 
-// RunUntil goes on until a time only.
+// RunUntil runs the plans up to the time stop.
 func (t *Time) RunUntil(stop time.Duration) {
 	for len(t.plans) > 0 && t.plans[0].at <= stop {
 		t.next()
@@ -101,24 +100,24 @@ func (t *Time) RunUntil(stop time.Duration) {
 	t.Now = stop
 }
 
-// Broken notes a fault, which ends Run.
+// Broken records a fault, which ends Run.
 func (t *Time) Broken(format string, args ...any) {
 	if t.Fault == nil {
 		t.Fault = fmt.Errorf("at %v: "+format, append([]any{t.Now}, args...)...)
 	}
 }
 
-// Log tells Trace, with the time.
+// Log passes a line with the time to Trace.
 func (t *Time) Log(format string, args ...any) {
 	if t.Trace != nil {
 		t.Trace("%12v "+format, append([]any{t.Now}, args...)...)
 	}
 }
 
-// Chance is true in a share p of all cases.
+// Chance returns true with probability p.
 func (t *Time) Chance(p float64) bool { return p > 0 && t.Rand.Float64() < p }
 
-// UpTo draws a duration below d, or 0 if d is not positive.
+// UpTo returns a random duration below d, or 0 if d is not positive.
 func (t *Time) UpTo(d time.Duration) time.Duration {
 	if d <= 0 {
 		return 0
