@@ -1,5 +1,5 @@
-// Package compiled makes programs of C for tests. A compiler costs more than most tests, so programs are kept in the
-// user's cache.
+// Package compiled compiles C programs for tests. It keeps them in the user's cache, because a compiler takes more
+// time than most tests.
 package compiled
 
 import (
@@ -15,11 +15,11 @@ import (
 	"ibrun/internal/executable"
 )
 
-// cache is the user's, as it was before a test's TestMain chose another one for ibrun.
+// cache is the user's cache directory. It is read before a TestMain sets another one for ibrun.
 var cache, errCache = os.UserCacheDir()
 
-// Program runs a compiler that links a program or a library to path. It is copied from the user's cache as long as
-// the compiler, its arguments, the files among them and the headers beside these stay the same.
+// Program runs a compiler that links a program or a library to path. It copies the result of an earlier call from
+// the user's cache if the compiler, its arguments, the files among them and the headers beside these are unchanged.
 func Program(path string, argv ...string) error {
 	if errCache != nil {
 		return errCache
@@ -41,7 +41,7 @@ func Program(path string, argv ...string) error {
 	return nil
 }
 
-// digest identifies what a compiler makes of its arguments.
+// digest returns a checksum of all that determines a compiler's output: the compiler, its arguments and the files.
 func digest(argv []string) (string, error) {
 	compiler, err := exec.LookPath(argv[0])
 	if err != nil {
@@ -75,7 +75,7 @@ func digest(argv []string) (string, error) {
 	return fmt.Sprintf("%x", sum.Sum(nil)), nil
 }
 
-// link runs the compiler, and keeps a copy of the program.
+// link runs the compiler, and copies the program to the cache.
 func link(kept, path string, argv []string) error {
 	if out, err := exec.Command(argv[0], append(argv[1:len(argv):len(argv)], "-o", path)...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
