@@ -1,4 +1,4 @@
-// Package launch runs ibrun for tests: to its end, or as a job that is asked by ibrun ctl.
+// Package launch runs ibrun for tests, to its end or as a job that the test controls by ibrun ctl.
 //
 //	func TestMain(m *testing.M) { os.Exit(product.Run(m, &launch.Program)) }
 //	func TestIt(t *testing.T)   { o := launch.Ibrun(t, "-n", "2", "true"); require.Equal(t, 0, o.Code, o.Stderr) }
@@ -26,17 +26,17 @@ import (
 // Program is the path of ibrun, which TestMain sets.
 var Program string
 
-// patience is the time after which ibrun is killed. It only ends a test that hangs.
+// patience is the time after which ibrun is killed, so that no test hangs.
 const patience = 3 * time.Minute
 
-// Outcome is the exit code and the output of a program that has ended.
+// Outcome holds the exit code and the output of a program that has ended.
 type Outcome struct {
 	Code   int
 	Stdout string
-	Stderr string // without the lines in which ibrun tells what it waits for
+	Stderr string // without the lines in which ibrun reports what it waits for
 }
 
-// Command returns an ibrun in a new folder, which is killed when the test ends.
+// Command returns a command that runs ibrun in a new folder. ibrun is killed when the test ends.
 func Command(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -52,7 +52,7 @@ func Ibrun(t testing.TB, args ...string) Outcome {
 	return Finish(t, Command(t, args...))
 }
 
-// Finish runs a command to its end. Output that the command has a writer for is not in the outcome.
+// Finish runs a command to its end. If the command has a writer for an output, the outcome does not have it.
 func Finish(t testing.TB, cmd *exec.Cmd) Outcome {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -69,7 +69,7 @@ func Finish(t testing.TB, cmd *exec.Cmd) Outcome {
 	return Outcome{cmd.ProcessState.ExitCode(), stdout.String(), product.Complaints(stderr.String())}
 }
 
-// Went requires that the program has ended well and has printed these lines in any order, and nothing else.
+// Went requires that the program has ended with code 0 and has printed these lines in any order, and nothing else.
 func (o Outcome) Went(t testing.TB, lines []string, context ...any) {
 	t.Helper()
 	require.Equal(t, 0, o.Code, "%v: %s%s", context, o.Stdout, o.Stderr)
@@ -77,21 +77,21 @@ func (o Outcome) Went(t testing.TB, lines []string, context ...any) {
 	require.Empty(t, o.Stderr, context...)
 }
 
-// Lines returns the lines of a text in order.
+// Lines returns the lines of a text, sorted.
 func Lines(text string) []string {
 	return slices.Sorted(strings.SplitSeq(strings.TrimSpace(text), "\n"))
 }
 
-// Job is an ibrun that runs, whose control socket is in a folder of its own.
+// Job is a running ibrun with a control socket in a folder of its own.
 type Job struct {
 	Cmd      *exec.Cmd
-	Env      []string // of the job, and of commands that ask it
+	Env      []string // of the job, and of the commands that Run and Ctl start
 	Out, Err screen.Screen
 
 	t testing.TB
 }
 
-// Start starts ibrun.
+// Start starts a job. It is killed when the test ends.
 func Start(t testing.TB, args ...string) *Job {
 	t.Helper()
 	j := &Job{Cmd: Command(t, args...), Env: append(os.Environ(), "XDG_RUNTIME_DIR="+SocketFolder(t)), t: t}
@@ -104,7 +104,7 @@ func Start(t testing.TB, args ...string) *Job {
 	return j
 }
 
-// SocketFolder returns a new folder with a short path: that of a socket has 107 bytes at most.
+// SocketFolder returns a new folder with a short path, because the path of a socket has at most 107 bytes.
 func SocketFolder(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ctl")
@@ -113,7 +113,7 @@ func SocketFolder(t testing.TB) string {
 	return dir
 }
 
-// Sleepers starts a job of three nodes in a chain with two ranks each, which run until the job is ended.
+// Sleepers starts a job of three nodes in a chain with two ranks each. The ranks sleep until the job is ended.
 func Sleepers(t testing.TB) *Job {
 	t.Helper()
 	j := Start(t, "--launcher", "local", "--tree", "chain", "--hosts", "a:2,b:2,c:2", "--bind-to", "none", "sh", "-c",
@@ -128,7 +128,7 @@ func (j *Job) Wait() int {
 	return j.Cmd.ProcessState.ExitCode()
 }
 
-// Run runs a program that finds the job as ibrun ctl does.
+// Run runs a program to its end in the environment of the job, in which it can find the job as ibrun ctl does.
 func (j *Job) Run(program string, args ...string) Outcome {
 	j.t.Helper()
 	cmd := exec.CommandContext(j.t.Context(), program, args...)
@@ -136,7 +136,7 @@ func (j *Job) Run(program string, args ...string) Outcome {
 	return Finish(j.t, cmd)
 }
 
-// Ctl runs ibrun ctl, which asks the job.
+// Ctl runs ibrun ctl on the job.
 func (j *Job) Ctl(args ...string) Outcome {
 	j.t.Helper()
 	return j.Run(Program, append([]string{"ctl"}, args...)...)
@@ -153,7 +153,7 @@ func (j *Job) Until(pattern string, args ...string) (answer string) {
 	return answer
 }
 
-// End ends the job by ibrun ctl end.
+// End ends the job by ibrun ctl end, and requires its exit code.
 func (j *Job) End() {
 	j.t.Helper()
 	require.Equal(j.t, 0, j.Ctl("end").Code)

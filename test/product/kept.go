@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kept makes the file path by calling build, unless another package of the same run of test/suites has made
-// one with the same key. Then path becomes a link to that file. Command suites keeps the files in the folder
-// IBRUN_TEST_PRODUCTS while it runs. Without it, each package builds its own.
+// kept makes the file path by calling build. If another package of the same run of test/suites has built a file
+// with the same key, path becomes a link to that file instead. Command suites makes a folder for these files,
+// names it in IBRUN_TEST_PRODUCTS, and removes it at its end. Without that variable kept always calls build.
 func kept(path, key string, build func(path string) error) error {
 	dir := os.Getenv("IBRUN_TEST_PRODUCTS")
 	if dir == "" {

@@ -2,5 +2,5 @@
 
 package product
 
-// shipped tells whether tests run the binary exactly as make build makes it.
+// shipped reports whether tests run ibrun exactly as make build makes it.
 const shipped = true

@@ -20,9 +20,9 @@ import (
 	"ibrun/internal/mpir/symbols"
 )
 
-// Run builds ibrun, sets path to where it lies, outside of the checkout, and
-// runs the tests. What launches of tests cost is kept there too: it must not plan
-// those of others, nor the user's. It returns the exit code.
+// Run builds ibrun in a temporary folder, sets path to it, runs the tests and returns their exit code. The
+// cache of ibrun is in the same folder, so that the launch costs it remembers affect neither other packages
+// nor the user.
 func Run(m *testing.M, path *string) int {
 	dir, err := os.MkdirTemp("", "ibrun-test")
 	if err != nil {
@@ -44,8 +44,8 @@ func Run(m *testing.M, path *string) int {
 	return m.Run()
 }
 
-// keepBuildCache names Go's build cache by itself, which otherwise moves with XDG_CACHE_HOME: what
-// a test builds would be compiled from nothing.
+// keepBuildCache sets GOCACHE to Go's build cache. Otherwise XDG_CACHE_HOME would change it, and a test that
+// runs go build would compile all packages again.
 func keepBuildCache() error {
 	dir, err := exec.Command("go", "env", "GOCACHE").Output()
 	if err != nil {
@@ -54,8 +54,8 @@ func keepBuildCache() error {
 	return os.Setenv("GOCACHE", strings.TrimSpace(string(dir)))
 }
 
-// Build builds ibrun with further build tags. In a labelled suite the binary is the one that make build
-// makes. Elsewhere it has the same code, without the parts that only make it start sooner.
+// Build builds ibrun with further build tags. In a labelled suite it makes the same binary as make build.
+// Elsewhere the binary has the same code, without the parts that only make it start faster.
 func Build(path string, tags ...string) error {
 	cover := coverFlags()
 	return kept(path, fmt.Sprint("ibrun ", shipped, tags), func(path string) error { return buildAll(path, cover, tags) })
@@ -82,7 +82,7 @@ func buildAll(path string, cover, tags []string) error {
 	return nil
 }
 
-// joinLeaf builds the program of a leaf, as the Makefile does, and joins it to an ibrun.
+// joinLeaf builds the program of a leaf, as the Makefile does, and adds it to the file of ibrun.
 func joinLeaf(path string, tags []string) error {
 	leaf := path + ".leaf"
 	defer os.Remove(leaf)
@@ -94,13 +94,13 @@ func joinLeaf(path string, tags []string) error {
 	return build.Join(path, leaf)
 }
 
-// Program builds a static program of this module. Flags are further flags of go build.
+// Program builds a static program of this module. It passes further flags to go build.
 func Program(path, pkg string, flags ...string) error {
 	return kept(path, fmt.Sprint(pkg, shipped, flags), func(path string) error { return compile(path, pkg, flags...) })
 }
 
-// Programs builds static programs of this module in a folder, under the last parts of their packages' names. One
-// go build takes half the time of several.
+// Programs builds static programs of this module in a folder, with the last elements of their import paths as
+// names. One go build takes half the time of several.
 func Programs(dir string, pkgs ...string) error {
 	if len(pkgs) == 1 {
 		return Program(filepath.Join(dir, filepath.Base(pkgs[0])), pkgs[0])
@@ -108,7 +108,7 @@ func Programs(dir string, pkgs ...string) error {
 	return compile(dir, strings.Join(pkgs, " "))
 }
 
-// compile builds one package or, in a folder, several that are separated by spaces.
+// compile builds one package to the file path, or several packages, separated by spaces, to the folder path.
 func compile(path, pkg string, flags ...string) error {
 	if shipped {
 		flags = append([]string{"-trimpath"}, flags...)
@@ -121,16 +121,16 @@ func compile(path, pkg string, flags ...string) error {
 	return nil
 }
 
-// waits are the lines in which ibrun says which of its sessions take long.
+// waits matches the lines in which ibrun reports sessions that take long.
 var waits = regexp.MustCompile(`(?m)^ibrun: waiting for .*\n`)
 
-// Complaints is what ibrun said on stderr but for what it was waiting for: on a busy machine each
-// step of a launch may take the seconds after which it says so.
+// Complaints returns the standard error of ibrun without the lines in which it reports what it waits for. On
+// a busy machine each step of a launch may take so long that ibrun prints such a line.
 func Complaints(stderr string) string { return waits.ReplaceAllString(stderr, "") }
 
-// catchSignals gives programs that tests start the signals that a login shell
-// leaves alone, and nohup or a script's & do not: a signal that is caught here is not
-// ignored there.
+// catchSignals makes sure that programs of tests do not ignore SIGHUP and SIGINT. A process that nohup or the &
+// of a script starts ignores them, and its children inherit that. A child of a process that catches a signal
+// has the default action.
 func catchSignals() {
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
 		if signal.Ignored(s) {

@@ -2,6 +2,6 @@
 
 package product
 
-// shipped tells whether tests run the binary exactly as make build makes it. Unlabelled tests run one
-// that is compiled with the flags of go test, so that each package is compiled once.
+// shipped reports whether tests run ibrun exactly as make build makes it. For unlabelled tests ibrun is
+// compiled with the flags of go test, so that each package is compiled only once.
 const shipped = false
