@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// command is a go test command of a suite.
+// command describes the go test command of a suite.
 type command struct {
 	suite    string
 	env      []string // in addition to the environment of this process
 	flags    []string
 	packages []string
 	args     []string // of the test binaries
-	again    bool     // failed tests run once more
+	again    bool     // run failed tests once more
 }
 
 // result is the outcome of a suite.
@@ -38,7 +38,7 @@ type result struct {
 // skip is a skipped test and its reason.
 type skip struct{ name, reason string }
 
-// event is a line of go test -json (go doc test2json), or of go build -json.
+// event is a line of go test -json (go doc test2json) or of go build -json.
 type event struct {
 	Action, Package, ImportPath, Test, Output string
 }
@@ -57,7 +57,7 @@ func (c command) run(out io.Writer) (*result, error) {
 		for _, name := range failed {
 			pkg, test, _ := strings.Cut(name, " ")
 			if test == "" {
-				r.failed = append(r.failed, name) // the package did not compile, or ended by itself
+				r.failed = append(r.failed, name) // the package did not compile, or its program ended early
 				continue
 			}
 			fmt.Fprintf(out, "\n# %s: %s once more\n", c.suite, name)
@@ -79,7 +79,7 @@ func (c command) run(out io.Writer) (*result, error) {
 	return r, nil
 }
 
-// short returns the arguments of go test, with a long list of tests or packages cut short.
+// short returns the arguments of go test. It shortens long arguments and a long list.
 func (c command) short() []string {
 	var args []string
 	for _, a := range slices.Concat(c.flags, c.packages, c.args) {
@@ -151,7 +151,7 @@ func read(in io.Reader, out io.Writer) (*result, error) {
 		}
 		var e event
 		if err := json.Unmarshal(line, &e); err != nil {
-			fmt.Fprintf(out, "%s", line) // go itself reports something
+			fmt.Fprintf(out, "%s", line) // a message of go itself
 			continue
 		}
 		name := strings.TrimSpace(e.Package + " " + e.Test)
@@ -191,7 +191,7 @@ func read(in io.Reader, out io.Writer) (*result, error) {
 	}
 }
 
-// skipLine matches the line in which package testing tells the reason of a skip.
+// skipLine matches the line in which package testing prints the reason of a skip.
 var skipLine = regexp.MustCompile(`(?m)^\s+\w+\.go:\d+: (.*)$`)
 
 // reason returns the reason of a skipped test from its output.
@@ -203,8 +203,8 @@ func reason(output string) string {
 	return found[len(found)-1][1]
 }
 
-// busy returns the processor time that all processes of this machine have used (/proc/stat of proc(5)).
-// Processes that leave their parents count too, as those of a job do.
+// busy returns the processor time that all processes of this machine have used (/proc/stat of proc(5)). It
+// includes processes that no longer descend from the tests, as those of a job may.
 func busy() time.Duration {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -215,8 +215,8 @@ func busy() time.Duration {
 	return time.Duration(user+nice+system) * 10 * time.Millisecond
 }
 
-// prepareCoverage makes the folder of coverage data and returns its path. It lets package test/product
-// build binaries that write theirs to the folder, too.
+// prepareCoverage makes the folder of coverage data and returns its path. It sets the variable that makes
+// package product build programs that also write their data to the folder.
 func prepareCoverage(dir string) (string, error) {
 	path, err := filepath.Abs(dir)
 	if err != nil {

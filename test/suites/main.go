@@ -4,9 +4,9 @@
 //	go run ./test/suites test race cluster mpi ib managers
 //
 // The suite "test" is go test of the whole module. The suite "race" runs the packages that start goroutines
-// under the race detector. Each other suite is a label: it runs the tests in the files that have its build
-// tag, and no others. A failed test of a labelled suite runs once more by itself. If it passes then, it is
-// unstable: it is listed in the table and in out/unstable.txt, and three unstable tests fail the run.
+// under the race detector. Each other suite is a label: it runs only the tests in files with that build tag.
+// A failed test of a labelled suite runs once more by itself. If it passes then, it is unstable: the table
+// counts it, and out/unstable.txt lists it. Three unstable tests fail the run.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// labels are the suites that are build tags, with the number of packages that run at the same time.
+// labels maps each labelled suite to the number of packages that run at the same time.
 var labels = map[string]int{"cluster": 2, "mpi": 2, "ib": 1, "managers": 1, "soak": 1}
 
 // maxUnstable is the number of unstable tests that a run may have.
@@ -73,7 +73,7 @@ func run(names []string, cover, only string) error {
 	return report(results)
 }
 
-// commandOf returns the go test command of a suite, with the tests of a labelled one that match only.
+// commandOf returns the go test command of a suite. In a labelled suite it runs the tests that match only.
 func commandOf(name, only string) (command, error) {
 	c := command{suite: name, flags: []string{"-count=1", "-shuffle=on"}, packages: []string{"./..."}}
 	processes, labelled := labels[name]
@@ -109,7 +109,7 @@ func commandOf(name, only string) (command, error) {
 	return c, nil
 }
 
-// report prints what was skipped, the unstable tests and the table. It returns an error if a test failed or
+// report prints the skipped tests, the unstable tests and the table. It returns an error if a test failed or
 // too many tests are unstable.
 func report(results []*result) error {
 	var unstable []string
@@ -159,7 +159,7 @@ func report(results []*result) error {
 	return nil
 }
 
-// printSkipped prints the reasons for which tests of a suite were skipped, with their tests.
+// printSkipped prints why tests of a suite were skipped, with the tests for each reason.
 func printSkipped(r *result) {
 	if len(r.skipped) == 0 {
 		return

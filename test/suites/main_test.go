@@ -62,7 +62,7 @@ func TestReadReportsFailuresAndSkips(t *testing.T) {
 	require.Equal(t, "    a_test.go:7: broken\nFAIL\tm/p\t0.1s\nq.go:1: no such thing\n", out.String())
 }
 
-// A test that fails and passes when run again is unstable; one that fails twice has failed.
+// TestRunRepeatsFailedTests runs a test that fails once, which is unstable, and one that fails twice, which has failed.
 func TestRunRepeatsFailedTests(t *testing.T) {
 	module := t.TempDir()
 	mark := filepath.Join(module, "mark")
