@@ -1,4 +1,4 @@
-// Package policy checks the rules of this repository that no linter knows; .golangci.yml has the others.
+// Package policy checks the rules of this repository that no linter can check. .golangci.yml has the others.
 package policy
 
 import (
@@ -20,26 +20,26 @@ import (
 // root is the folder of the repository.
 const root = "../.."
 
-// apart lists packages that must not reach others, not even through a third as the linter allows.
+// apart lists packages that must not import others, not even indirectly. The linter checks direct imports only.
 var apart = []struct{ from, to, why string }{
 	{`^ibrun/fabric/`, `^ibrun/(job|bootstrap)/`, "the data plane runs without the launcher and its job"},
 	{`^ibrun/lazy/peer/`, `^ibrun/bootstrap/`, "a pair of ranks does not depend on a launcher"},
-	{`^ibrun/($|lazy/|bootstrap/rankctl/)`, `^ibrun/bootstrap/wire/`, "it has the frames of agents, not of ranks"},
+	{`^ibrun/($|lazy/|bootstrap/rankctl/)`, `^ibrun/bootstrap/wire/`, "wire has the frames of agents, not of ranks"},
 	{`^ibrun/bootstrap/`, `^ibrun/(fabric/(ib|udp)|lazy)/`, "an agent opens no endpoint and sends no message"},
-	{`^ibrun/doctor/`, `^ibrun/fabric/udp/`, "the doctor finds the way of data, and sends none"},
+	{`^ibrun/doctor/`, `^ibrun/fabric/udp/`, "the doctor finds the network that data use, and sends no data"},
 	{`^ibrun/cmd/ibrun/`, `^ibrun/cgo/`, "ibrun is one static binary"},
 }
 
-// shipped matches what is from modules inside bin/ibrun, which every node runs. Tests may need others.
+// shipped matches the packages of other modules that bin/ibrun may contain. Tests may use more modules.
 var shipped = regexp.MustCompile(`^(github\.com/(Mellanox/rdmamap|vishvananda/net(link|ns))|golang\.org/x/(crypto|sys))/`)
 
-// pkg is a package of this module as go list prints it. Deps has all packages that it reaches.
+// pkg is a package of this module as go list prints it. Deps lists its direct and indirect imports.
 type pkg struct {
 	ImportPath     string
 	CgoFiles, Deps []string
 }
 
-// checkImports returns what breaks the rules about what a package reaches.
+// checkImports returns the violations of the rules about direct and indirect imports.
 func checkImports(packages []pkg) (faults []string) {
 	for _, p := range packages {
 		if len(p.CgoFiles) > 0 && !strings.HasPrefix(p.ImportPath, "ibrun/cgo/") {
@@ -87,13 +87,13 @@ var (
 	labelOfPath = regexp.MustCompile(`^(?:test/(cluster|mpi|ib|managers)/)?(?:.*_(cluster|mpi|ib|managers|soak)_test\.go)?`)
 	labelOfTag  = regexp.MustCompile(`\b(?:cluster|mpi|ib|managers|soak)\b`)
 	constraint  = regexp.MustCompile(`(?m)\A//go:build .*$`)
-	// A program that os.WriteFile wrote may be busy when it is started, if another goroutine forked meanwhile.
+	// Starting a program that os.WriteFile wrote may fail (ETXTBSY) if another goroutine forked meanwhile.
 	writesProgram  = regexp.MustCompile(`os\.WriteFile\(.*, 0o?[0-7]*[1357][0-7]*\)`)
 	packageComment = regexp.MustCompile(`(?m)^(//|\*/).*\npackage `)
 	link           = regexp.MustCompile(`\]\(([^)#:\s]+)(?:#[^)]*)?\)`)
 )
 
-// checkTest returns what breaks the rules about one test file.
+// checkTest returns the violations of the rules about one test file.
 func checkTest(name, text string) (faults []string) {
 	tags := labelOfTag.FindAllString(constraint.FindString(text), -1)
 	m := labelOfPath.FindStringSubmatch(name)
@@ -155,7 +155,8 @@ var (
 	finding  = regexp.MustCompile(`^\| (\d+|how \d|show \d)([a-z]?) \|[^|]*\| ([^|]*)`)
 )
 
-// checkFindings returns the findings without a test or an entry in the changelog, and what does not exist.
+// checkFindings returns the findings without a test or without an entry in the changelog, and the tests and files
+// that the page names and that do not exist.
 func checkFindings(page, changelog, tests string) (faults []string) {
 	list := ""
 	for line := range strings.Lines(page) {
