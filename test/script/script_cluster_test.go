@@ -4,5 +4,5 @@ package script
 
 import "testing"
 
-// TestScriptsOfTheShippedBinary runs scripts that need the binary exactly as make build makes it.
+// TestScriptsOfTheShippedBinary runs scripts that need the binary exactly as make build builds it.
 func TestScriptsOfTheShippedBinary(t *testing.T) { run(t, "1", "testdata/cluster/*.txtar") }

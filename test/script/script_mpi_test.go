@@ -4,5 +4,5 @@ package script
 
 import "testing"
 
-// TestScriptsOfForeignPrograms runs scripts that need programs that this module does not have.
+// TestScriptsOfForeignPrograms runs scripts that need programs of other projects.
 func TestScriptsOfForeignPrograms(t *testing.T) { run(t, "1", "testdata/mpi/*.txtar") }

@@ -4,7 +4,7 @@ package script
 
 import "testing"
 
-// TestScaledScripts runs scripts that repeat a race, or that move data, with more of both.
+// TestScaledScripts runs the scripts that scale with 64 times the repetitions or the data of TestScript.
 func TestScaledScripts(t *testing.T) { run(t, "64", "testdata/scale-*.txtar") }
 
 // TestLongScripts runs scripts that are too long for make test.

@@ -36,14 +36,14 @@ var program string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	_ = flag.Set("test.parallel", "6") // most scripts wait
+	_ = flag.Set("test.parallel", "6") // scripts mostly wait
 	os.Exit(product.Run(m, &program))
 }
 
 func TestScript(t *testing.T) { run(t, "1", "testdata/*.txtar") }
 
-// run runs the scripts that match a pattern. A script that repeats something does it $SCALE times as
-// often as in TestScript, or with as much more data.
+// run runs the scripts that match a pattern. The variable SCALE tells a script how many times the repetitions, or the
+// data, of TestScript it must use.
 func run(t *testing.T, scale, pattern string) {
 	files, err := filepath.Glob(pattern)
 	require.NoError(t, err)
@@ -84,7 +84,7 @@ func setup(e *testscript.Env, scale string) error {
 	e.Setenv("USER", "user") // ranks inherit it
 	e.Setenv("SCALE", scale)
 	e.Values[commandsKey{}] = commands{}
-	if dir := os.Getenv("GOCOVERDIR"); dir != "" { // test/coverage
+	if dir := os.Getenv("GOCOVERDIR"); dir != "" { // set by test/coverage
 		e.Setenv("GOCOVERDIR", dir)
 	}
 	t := e.T()
@@ -96,8 +96,8 @@ func setup(e *testscript.Env, scale string) error {
 	return nil
 }
 
-// exits runs a command and requires its exit code: exits CODE COMMAND [ARGUMENT...].
-// Lines of its standard error in which ibrun says what it waits for are dropped: they come on a busy machine.
+// exits runs a command and requires its exit code: exits CODE COMMAND [ARGUMENT...]. It drops the lines of standard
+// error in which ibrun says what it waits for, since they depend on the load of the machine.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE COMMAND [ARGUMENT...]")
@@ -152,7 +152,7 @@ func appears(ts *testscript.TestScript, neg bool, args []string) {
 // gone waits until no process is left that the script has started.
 func gone(ts *testscript.TestScript, _ bool, _ []string) { ts.Check(noneLeft(ts.Getenv("WORK"))) }
 
-// isJSON requires that a file has JSON values and nothing else: json FILE. FILE can be stdout or stderr.
+// isJSON requires that a file contains JSON values and nothing else: json FILE. FILE can be stdout or stderr.
 func isJSON(ts *testscript.TestScript, _ bool, args []string) {
 	text := json.NewDecoder(strings.NewReader(ts.ReadFile(args[0])))
 	count, err := 0, error(nil)
@@ -180,7 +180,7 @@ func buildPrograms(files []string) error {
 	return product.Programs(filepath.Dir(program), slices.Sorted(maps.Keys(packages))...)
 }
 
-// noneLeft waits until no process is left of the script with a folder.
+// noneLeft waits until no process is left of the script whose folder is work.
 func noneLeft(work string) error {
 	left := processes("WORK=" + work)
 	if len(left) == 0 {
@@ -193,8 +193,8 @@ func noneLeft(work string) error {
 	return err
 }
 
-// processes returns the live processes that have an entry in their environment or among their arguments.
-// A process whose first thread has ended shows neither, so its other threads are looked at.
+// processes returns the live processes that have an entry in their environment or among their arguments. A process
+// whose first thread has ended shows neither, so processes looks at its other threads.
 func processes(entry string) (found []string) {
 	look := func(dir string) (empty bool) {
 		environ, _ := os.ReadFile(dir + "/environ")

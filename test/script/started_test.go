@@ -26,7 +26,7 @@ type started struct {
 	shown     chan struct{} // closed when all that the terminal has shown is in its file
 }
 
-// commands are the commands that a script has started, by their names. Setup gives each script a value.
+// commands maps names to the commands that a script has started. setup gives each script an empty one.
 type commands map[string]*started
 
 // commandsKey is the key of a script's commands.
@@ -34,7 +34,7 @@ type commandsKey struct{}
 
 func commandsOf(ts *testscript.TestScript) commands { return ts.Value(commandsKey{}).(commands) }
 
-// prepare returns a command that ends with its script at the latest.
+// prepare returns a command that is killed at the end of its script at the latest.
 func prepare(ts *testscript.TestScript, args []string) *started {
 	if len(args) < 2 {
 		ts.Fatalf("usage: start|terminal NAME COMMAND [ARGUMENT...]")
@@ -55,8 +55,8 @@ func prepare(ts *testscript.TestScript, args []string) *started {
 	return c
 }
 
-// start starts a command that runs beside the script: start NAME COMMAND [ARGUMENT...]. What it prints
-// goes to the files NAME.out and NAME.err meanwhile. $NAME is its process.
+// start starts a command that runs beside the script: start NAME COMMAND [ARGUMENT...]. Its output goes to the files
+// NAME.out and NAME.err. $NAME is its process id.
 func start(ts *testscript.TestScript, _ bool, args []string) {
 	c := prepare(ts, args)
 	messages, err := os.Create(ts.MkAbs(args[0] + ".err"))
@@ -67,7 +67,8 @@ func start(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], strconv.Itoa(c.Process.Pid))
 }
 
-// terminal is start in a terminal of 30 lines and 100 columns, which NAME.out has a copy of.
+// terminal does what start does, in a terminal of 30 lines and 100 columns. NAME.out gets a copy of what the terminal
+// shows.
 func terminal(ts *testscript.TestScript, _ bool, args []string) {
 	c := prepare(ts, args)
 	var err error
@@ -86,8 +87,8 @@ func terminal(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Defer(func() { c.keys.Close(); c.tty.Close() })
 }
 
-// types presses keys at a terminal: types NAME KEYS. \r is the key Return, and \x03 is Ctrl-C. It first
-// waits until a rank has the terminal, which echoes nothing then, unless it is negated.
+// types presses keys at a terminal: types NAME KEYS. \r is the key Return, and \x03 is Ctrl-C. Unless it is negated,
+// it first waits until a rank has the terminal, which turns off its echo.
 func types(ts *testscript.TestScript, neg bool, args []string) {
 	c := commandsOf(ts)[args[0]]
 	keys, err := strconv.Unquote(`"` + args[1] + `"`)
@@ -99,7 +100,7 @@ func types(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 }
 
-// echoes returns whether a terminal shows what is typed.
+// echoes reports whether a terminal shows what is typed.
 func echoes(tty *os.File) bool {
 	how, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
 	return err == nil && how.Lflag&unix.ECHO != 0
@@ -113,8 +114,8 @@ func resize(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(proc.Resize(commandsOf(ts)[args[0]].keys, rows, columns))
 }
 
-// ends waits for the end of a command that was started, and requires that its exit code, or -1 if a signal
-// killed it, matches: ends NAME CODE. A terminal must be as it was. Its output is then stdout and stderr.
+// ends waits for the end of a command that was started, and requires that its exit code, or -1 if a signal killed it,
+// matches: ends NAME CODE. A terminal must echo again. The output of the command is then stdout and stderr.
 func ends(ts *testscript.TestScript, _ bool, args []string) {
 	c := commandsOf(ts)[args[0]]
 	_ = c.Wait()
