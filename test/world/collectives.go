@@ -14,12 +14,12 @@ import (
 
 var ranksOf = regexp.MustCompile(`ranks? (\d+)(?: to (\d+)| and (\d+) more)? ended`)
 
-// barriers shows that nobody leaves one before all have come: who comes leaves
-// a file behind, and who leaves looks for the files of all.
+// barriers requires that no rank leaves a barrier before all ranks have entered it. Each rank creates a file before it
+// enters, and looks for the files of all ranks when it leaves.
 func (r *rank) barriers() {
 	for round := range 5 {
 		if r.Rank() == round*4%r.Size() {
-			waitfor.Require(r, "the others are there, and have to wait", func() bool {
+			waitfor.Require(r, "all other ranks have entered the barrier", func() bool {
 				came, _ := filepath.Glob(fmt.Sprintf("came.%d.*", round))
 				return len(came) == r.Size()-1
 			})
@@ -35,8 +35,7 @@ func (r *rank) barriers() {
 	}
 }
 
-// collectives calls each with every root, with values of different sizes of
-// which some are empty.
+// collectives calls each collective with every root, and with values of different sizes, some of them empty.
 func (r *rank) collectives(string) {
 	r.barriers()
 	me, size := r.Rank(), r.Size()
@@ -81,7 +80,7 @@ func (r *rank) collectives(string) {
 			r.same(value(from, me, length(from, me+shift)), all[from], "AllToAll from %d", from)
 		}
 	}
-	// Nothing at all is a value too.
+	// An empty value is valid, too.
 	all, err := r.AllGather(r.ctx, nil)
 	r.noError(err)
 	r.equal(size, len(all))
@@ -91,7 +90,7 @@ func (r *rank) collectives(string) {
 	r.equal(0, len(got))
 }
 
-// heavy carries values of 1 MiB.
+// heavy passes values of 1 MiB through the collectives.
 func (r *rank) heavy(string) {
 	me, root := r.Rank(), r.Size()/2
 	got, err := r.Broadcast(r.ctx, root, value(me, 0, 1<<20))
@@ -117,17 +116,17 @@ func (r *rank) heavy(string) {
 	}
 }
 
-// fails requires that a collective failed, for one of these reasons.
+// fails requires that err is a CollectiveError whose cause matches all of the patterns.
 func (r *rank) fails(err error, causes ...string) {
 	var failed *app.CollectiveError
 	r.check(errors.As(err, &failed), "%v", err)
 	for _, c := range causes {
-		r.check(regexp.MustCompile(c).MatchString(failed.Err.Error()), "%v: not %s", err, c)
+		r.check(regexp.MustCompile(c).MatchString(failed.Err.Error()), "%v: does not match %s", err, c)
 	}
 }
 
-// joinsNot is a collective that one rank does not live to see. The others are
-// told which, or, when its whole node went with it, of which ranks it was one.
+// joinsNot calls collectives after one rank has ended. The errors of the other ranks must name it, or, if its whole
+// node was lost with it, a range of ranks that includes it.
 func (r *rank) joinsNot(arg string) {
 	victim := number(arg)
 	if r.left = true; r.Rank() == victim {
@@ -146,17 +145,17 @@ func (r *rank) joinsNot(arg string) {
 		if m[2] != "" {
 			last = number(m[2])
 		}
-		if m[3] != "" { // ranks were dealt: a subtree's are no range
+		if m[3] != "" { // with cyclic placement the ranks of a subtree are no range
 			r.check(number(m[3]) < r.Size(), "%v", err)
 			continue
 		}
-		r.check(first <= victim && victim <= last, "%v: it is rank %d that ended", err, victim)
+		r.check(first <= victim && victim <= last, "%v: does not name rank %d, which ended", err, victim)
 	}
-	r.noError(r.Finalize(r.ctx)) // a rank that has ended is not waited for
+	r.noError(r.Finalize(r.ctx)) // Finalize does not wait for a rank that has ended
 }
 
-// disagree calls different collectives and the same of different roots. What
-// fails does not spoil the next.
+// disagree calls different collectives, and then the same one with different roots. After each failure the next
+// collective must succeed.
 func (r *rank) disagree(string) {
 	odd := r.Size() - 2
 	if r.Rank() == odd {
@@ -184,8 +183,8 @@ func (r *rank) disagree(string) {
 	r.noError(r.Barrier(r.ctx))
 }
 
-// large is too much: for one rank, which is told before anything is sent, and
-// for all together.
+// large passes values that are too large: first one that is too large for a rank, which gets the error before anything
+// is sent, then values whose sum is too large for the launch tree.
 func (r *rank) large(string) {
 	var failed *app.CollectiveError
 	if r.Rank() == 1 {

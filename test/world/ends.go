@@ -15,8 +15,8 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// endsEarly is rank 3 that ends: killed, by exit, or by Finalize alone. Half of the
-// others are connected to it. All are told, and the rest goes on without it.
+// endsEarly ends rank 3: by a signal, by exit, or by Finalize alone. Half of the other ranks are connected to it. All
+// other ranks must get errors that name it, and go on without it.
 func (r *rank) endsEarly(how string) {
 	const victim = 3
 	me, size := r.Rank(), r.Size()
@@ -35,7 +35,7 @@ func (r *rank) endsEarly(how string) {
 			over, cancel := context.WithCancel(r.ctx)
 			cancel()
 			r.errorIs(r.Finalize(over), context.Canceled)
-			waitfor.Require(r, "all others are told while its process stays", func() bool {
+			waitfor.Require(r, "all other ranks get the error while the process lives", func() bool {
 				told, _ := filepath.Glob("told.*")
 				return len(told) == size-1
 			})
@@ -47,12 +47,12 @@ func (r *rank) endsEarly(how string) {
 		m, err := r.RecvFrom(r.ctx, victim)
 		r.noError(err)
 		r.equal("good bye", string(m))
-		_, err = r.RecvFrom(r.ctx, victim) // who waits is told, and need not send
+		_, err = r.RecvFrom(r.ctx, victim) // a rank that only receives gets the error, too
 		r.names(err, victim)
 	}
 	_, err := r.Get(r.ctx, victim, "never")
 	r.names(err, victim)
-	waitfor.Require(r, "a sender is told", func() bool {
+	waitfor.Require(r, "a send fails", func() bool {
 		if err = r.Send(r.ctx, victim, []byte("are you there?")); err == nil {
 			err = r.Flush(r.ctx)
 		}
@@ -72,7 +72,7 @@ func (r *rank) endsEarly(how string) {
 			r.same(value(from, me, 1000), got, "from %d", from)
 		}
 	}
-	// A message that has only been taken is Finalize's to report.
+	// Finalize reports the loss of a message that Send has only buffered.
 	if r.nodeOf(me) == r.nodeOf(victim) {
 		r.names(r.Send(r.ctx, victim, nil), victim)
 		r.noError(r.Finalize(r.ctx))
@@ -82,7 +82,8 @@ func (r *rank) endsEarly(how string) {
 	r.names(r.Finalize(r.ctx), victim)
 }
 
-// abort lets one rank end all, which wait for other things. It says more than fits in a message.
+// abort calls Abort on one rank while the others wait in a receive or in a barrier. The reason is longer than a
+// message can be.
 func (r *rank) abort(code string) {
 	if r.Rank() == r.Size()/2 {
 		r.Abort(number(code), "because"+strings.Repeat(" of that", 1<<10))
@@ -93,16 +94,15 @@ func (r *rank) abort(code string) {
 	} else {
 		err = r.Barrier(r.ctx)
 	}
-	r.Fatalf("the job goes on: %v", err)
+	r.Fatalf("the job was not aborted: %v", err)
 }
 
-// failures is ranks 4 and 2 that die one after the other, and rank 3, whose failure is acknowledged
-// before a Recv.
+// failures kills ranks 4 and 2, one after the other, and then rank 3, whose failure is acknowledged before a Recv.
 func (r *rank) failures(string) {
 	me := r.Rank()
 	r.equal(0, len(r.Failures()))
 	r.noError(r.Barrier(r.ctx))
-	// All to all, but one says nothing.
+	// All ranks send to all ranks, except for rank 4.
 	if me == 4 {
 		die()
 	}
@@ -113,7 +113,7 @@ func (r *rank) failures(string) {
 	}
 	for messages, told := 0, 0; messages < r.Size()-1 || told < 1; {
 		_, m, err := r.Recv(r.ctx)
-		if err != nil { // before, between or after them
+		if err != nil { // it may come before, between or after the messages
 			r.names(err, 4)
 			r.errorIs(err, app.ErrFailed)
 			told++
@@ -123,7 +123,7 @@ func (r *rank) failures(string) {
 		messages++
 	}
 	r.silence()
-	r.fails(r.Barrier(r.ctx), "rank 4 ended|ranks .* ended") // and all have heard of it
+	r.fails(r.Barrier(r.ctx), "rank 4 ended|ranks .* ended") // this also ensures that all ranks know of it
 
 	if me == 2 {
 		die()
@@ -140,14 +140,14 @@ func (r *rank) failures(string) {
 	r.silence()
 }
 
-// awaitFailure requires that the next Recv is told of a rank that was killed.
+// awaitFailure requires that the next Recv reports the failure of a rank that was killed.
 func (r *rank) awaitFailure(victim int) {
 	_, _, err := r.Recv(r.ctx)
 	r.names(err, victim)
 	r.errorIs(err, app.ErrFailed)
 }
 
-// silence requires that there is nothing to receive, and nothing to hear of.
+// silence requires that Recv returns neither a message nor a failure.
 func (r *rank) silence() {
 	short, cancel := context.WithTimeout(r.ctx, 20*time.Millisecond)
 	defer cancel()
@@ -155,5 +155,5 @@ func (r *rank) silence() {
 	r.check(errors.Is(err, context.DeadlineExceeded), "%d: %q, %v", from, m, err)
 }
 
-// die ends this rank without a word.
+// die kills this rank by SIGKILL.
 func die() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }

@@ -1,5 +1,5 @@
-// Command world is a rank that uses package ibrun, for the scripts of test/script:
-// world SCENARIO[,SCENARIO...] [ARGUMENT]. A rank that finds something wrong says what and exits with 1.
+// Command world is a rank that uses package ibrun, for the scripts of test/script: world SCENARIO[,SCENARIO...]
+// [ARGUMENT]. A rank that finds an error prints it and exits with 1.
 package main
 
 import (
@@ -17,11 +17,11 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// rank is one rank of a scenario. It is a waitfor.TB, whose failure ends the rank and so the job.
+// rank is one rank of a scenario. It implements waitfor.TB: a failure ends the rank, and so the job.
 type rank struct {
 	*app.World
 	ctx  context.Context
-	left bool // the scenario has finalized, or the rank must end without that
+	left bool // the scenario has called Finalize, or the rank must end without calling it
 }
 
 func (r *rank) Helper() {}
@@ -39,17 +39,17 @@ func (r *rank) check(ok bool, format string, args ...any) {
 
 func (r *rank) noError(err error) { r.check(err == nil, "%v", err) }
 
-func (r *rank) errorIs(err, want error) { r.check(errors.Is(err, want), "%v: not %v", err, want) }
+func (r *rank) errorIs(err, want error) { r.check(errors.Is(err, want), "%v, want %v", err, want) }
 
 func (r *rank) contains(err error, text string) {
-	r.check(err != nil && strings.Contains(err.Error(), text), "%v: not %s", err, text)
+	r.check(err != nil && strings.Contains(err.Error(), text), "%v, want one with %s", err, text)
 }
 
 func (r *rank) equal(want, got any) {
-	r.check(reflect.DeepEqual(want, got), "%v instead of %v", got, want)
+	r.check(reflect.DeepEqual(want, got), "got %v, want %v", got, want)
 }
 
-// scenarios are what a rank can be told to do, with one argument.
+// scenarios maps the names of scenarios to their functions, which take one argument.
 var scenarios = map[string]func(r *rank, arg string){
 	"abort":       (*rank).abort,
 	"again":       (*rank).again,
@@ -84,7 +84,7 @@ func number(s string) int {
 }
 
 func init() {
-	if os.Args[1] == "first-thread" { // init runs on the first thread, which ends; those of Go's runtime stay
+	if os.Args[1] == "first-thread" { // init runs on the first thread, which ends; other threads go on
 		_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT, 0, 0, 0)
 	}
 }

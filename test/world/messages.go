@@ -13,10 +13,10 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// lengths of messages: those around the change to a stream are among them.
+// lengths are the lengths of messages. Some are just below and above the limit from which on a stream carries them.
 var lengths = []int{0, 1, 100, 1400, 16 << 10, 16<<10 + 1, 65_000, 100_000}
 
-// messages sends all lengths between all pairs, and to itself.
+// messages sends messages of all lengths between all pairs of ranks, and from each rank to itself.
 func (r *rank) messages(string) {
 	defer r.departure()
 	me, size := r.Rank(), r.Size()
@@ -37,7 +37,7 @@ func (r *rank) messages(string) {
 					} else {
 						r.trySend(to, m)
 					}
-					clear(m) // it is the caller's again
+					clear(m) // the sender may change it once Send returns
 				}
 			}
 		})
@@ -68,10 +68,10 @@ func (r *rank) messages(string) {
 	defer cancel()
 	_, _, err := r.Recv(brief)
 	r.errorIs(err, context.DeadlineExceeded)
-	r.noError(r.Barrier(r.ctx)) // nothing came, since nobody has gone on
+	r.noError(r.Barrier(r.ctx)) // no rank sends more before this barrier, so the Recv above got nothing
 }
 
-// receiveAny takes what all ranks send, in whichever order of the ranks.
+// receiveAny receives the messages of all ranks. Those of each rank must come in order.
 func (r *rank) receiveAny() {
 	seen := make([]int, r.Size())
 	for range len(lengths) * r.Size() {
@@ -84,15 +84,15 @@ func (r *rank) receiveAny() {
 }
 
 func (r *rank) trySend(to int, m []byte) {
-	waitfor.Require(r, "there is room", func() bool {
+	waitfor.Require(r, "TrySend accepts the message", func() bool {
 		err := r.TrySend(to, m)
 		r.check(err == nil || errors.Is(err, app.ErrWouldBlock), "%v", err)
 		return err == nil
 	})
 }
 
-// departure finalizes with messages on their way: who receives before its own
-// Finalize gets them all.
+// departure calls Finalize while messages are in flight. A rank that receives before its own Finalize must get them
+// all. After Finalize every method must fail.
 func (r *rank) departure() {
 	last, count := r.Size()-1, 30
 	length := func(i int) int { return i * i * 13 % 3000 * (1 + i%7) }
@@ -136,7 +136,7 @@ func (r *rank) departure() {
 	}
 }
 
-// ring sends to the right and receives from the left.
+// ring sends a message to the next rank and receives one from the previous rank, three times.
 func (r *rank) ring(string) {
 	me, size := r.Rank(), r.Size()
 	for n := range 3 {
@@ -150,7 +150,7 @@ func (r *rank) ring(string) {
 	}
 }
 
-// noSuchRanks gives each method that takes a rank those that there are not.
+// noSuchRanks calls each method that takes a rank with ranks that do not exist.
 func (r *rank) noSuchRanks(string) {
 	for _, bad := range []int{-1, r.Size(), 1 << 32, 1<<32 + r.Rank(), math.MinInt} {
 		for name, call := range map[string]func() error{
@@ -178,7 +178,7 @@ func (r *rank) noSuchRanks(string) {
 	r.noError(r.Barrier(r.ctx))
 }
 
-// nodeOf is the node of a rank that there is.
+// nodeOf returns the node of a rank, which must exist.
 func (r *rank) nodeOf(rank int) int {
 	node, err := r.NodeOf(rank)
 	r.noError(err)

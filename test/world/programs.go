@@ -8,7 +8,7 @@ import (
 	app "ibrun"
 )
 
-// initTwice requires that a second Init fails rather than be a job of one rank, and spoils nothing.
+// initTwice requires that a second Init fails, instead of starting a job of one rank, and does not disturb the job.
 func (r *rank) initTwice(string) {
 	second, err := app.Init(r.ctx)
 	r.errorIs(err, app.ErrInitialized)
@@ -16,8 +16,8 @@ func (r *rank) initTwice(string) {
 	r.noError(r.Barrier(r.ctx))
 }
 
-// again uses all that ranks share, with values that another program of the same
-// rank has other ones of.
+// again uses all state that ranks share. The values depend on the program, so that values of an earlier program of the
+// same rank would be noticed.
 func (r *rank) again(program string) {
 	mine := func(rank int) []byte { return fmt.Appendf(nil, "%s of %d", program, rank) }
 	r.noError(r.Put(r.ctx, "key", mine(r.Rank())))
@@ -48,15 +48,15 @@ func (r *rank) again(program string) {
 	}
 }
 
-// hold is part of the job until its input ends.
+// hold stays in the job until its standard input ends.
 func (r *rank) hold(string) {
 	fmt.Println("holds")
 	_, _ = os.Stdin.Read(make([]byte, 1))
 }
 
-// child is a program that a rank starts: it has nothing of the rank's.
+// child requires that a program that a rank starts inherits neither IBRUN_FD nor a socket.
 func (r *rank) child(string) {
-	r.noError(r.Send(r.ctx, (r.Rank()+1)%r.Size(), nil)) // there are sockets to inherit
+	r.noError(r.Send(r.ctx, (r.Rank()+1)%r.Size(), nil)) // so that there are sockets to inherit
 	_, _, err := r.Recv(r.ctx)
 	r.noError(err)
 	out, err := exec.Command("sh", "-c",
@@ -65,8 +65,8 @@ func (r *rank) child(string) {
 	r.equal("[]\n0\n", string(out))
 }
 
-// overview lets all ranks ask at a time what all do. Then all but one wait in a barrier, and the
-// one sees that from its own node before it comes.
+// overview calls Overview on all ranks at once. Then all ranks but one wait in a barrier. The remaining rank must see
+// that through its own node before it enters the barrier.
 func (r *rank) overview(arg string) {
 	victim := number(arg)
 	_, err := r.Overview(r.ctx)
@@ -89,7 +89,7 @@ func (r *rank) overview(arg string) {
 	r.noError(r.Barrier(r.ctx))
 }
 
-// entersNoBarrier lets all ranks but one wait in a barrier. The one waits for the end of the job.
+// entersNoBarrier lets all ranks but one wait in a barrier, while the remaining rank waits for the end of the job.
 func (r *rank) entersNoBarrier(arg string) {
 	victim := number(arg)
 	fmt.Printf("rank %d is here\n", r.Rank())

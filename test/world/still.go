@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// converse lets rank 0 and another one talk until a file is there. The other leaves its number and
-// that of its agent.
+// converse lets rank 0 and another rank exchange messages until the file enough exists. The other rank writes its
+// process id and that of its agent to the file pids.
 func (r *rank) converse(arg string) {
 	other := number(arg)
 	switch r.Rank() {
@@ -44,7 +44,7 @@ func (r *rank) leavePids() {
 	r.noError(os.WriteFile("pids", fmt.Appendln(nil, os.Getpid(), os.Getppid()), 0o600))
 }
 
-// flood lets rank 0 send as fast as it can until a file is there, and another one receive.
+// flood lets rank 0 send to another rank as fast as it can, until the file enough exists.
 func (r *rank) flood(arg string) {
 	other := number(arg)
 	switch r.Rank() {

@@ -14,8 +14,7 @@ import (
 	app "ibrun"
 )
 
-// value is what a rank has for another: n bytes that belong to the two and to
-// the size, and of which no two blocks are the same.
+// value returns n bytes that depend on both ranks and on n. No two of its blocks are equal.
 func value(from, to, n int) []byte {
 	block := make([]byte, 1021)
 	_, _ = rand.NewChaCha8([32]byte{byte(from), byte(to), byte(n), byte(n >> 8), byte(n >> 16)}).Read(block[:min(n,
@@ -28,14 +27,14 @@ func value(from, to, n int) []byte {
 	return v[:n]
 }
 
-// same is a short complaint about long values.
+// same requires that two values are equal. Its message has only their lengths, since the values may be long.
 func (r *rank) same(want, got []byte, format string, args ...any) {
 	if !bytes.Equal(want, got) {
-		r.Fatalf("%s: %d bytes, not the %d that were expected", fmt.Sprintf(format, args...), len(got), len(want))
+		r.Fatalf("%s: these %d bytes differ from the %d wanted", fmt.Sprintf(format, args...), len(got), len(want))
 	}
 }
 
-// kvs puts and gets.
+// kvs puts values and gets those of all ranks, some of them before they are put.
 func (r *rank) kvs(string) {
 	me, size := r.Rank(), r.Size()
 	r.noError(r.Put(r.ctx, "k", value(me, 0, me*100)))
@@ -58,7 +57,7 @@ func (r *rank) kvs(string) {
 	r.noError(err)
 	r.same(value(size/2, 1, 1<<20), got, "Get of a long value")
 
-	// Who asks early waits; who gives up does not spoil it for those who do not.
+	// A Get before the Put waits. A Get that times out does not disturb those that go on waiting.
 	next := (me + 1) % size
 	brief, cancel := context.WithTimeout(r.ctx, 20*time.Millisecond)
 	defer cancel()
@@ -88,11 +87,11 @@ func (r *rank) kvs(string) {
 		r.errorIs(err, want)
 	}
 	r.errorIs(r.Put(r.ctx, "long", make([]byte, 1<<20+1)), app.ErrTooLong)
-	_, err = r.Get(r.ctx, next, "k") // the agent still listens
+	_, err = r.Get(r.ctx, next, "k") // the agent still answers
 	r.noError(err)
 }
 
-// will is a value that is asked for after the end of the rank that put it.
+// will gets a value after the rank that put it has ended.
 func (r *rank) will(arg string) {
 	victim := number(arg)
 	if r.left = true; r.Rank() == victim {
@@ -108,7 +107,7 @@ func (r *rank) will(arg string) {
 	r.noError(r.Finalize(r.ctx))
 }
 
-// names requires a PeerError about one rank.
+// names requires that err is a PeerError about the rank victim.
 func (r *rank) names(err error, victim int) {
 	var gone *app.PeerError
 	r.check(errors.As(err, &gone), "%v", err)
