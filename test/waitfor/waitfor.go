@@ -1,8 +1,8 @@
 // Package waitfor polls until a condition holds. It is for tests alone.
 //
-// A test that looks once at something that is about to change is a race. Where a test cannot wait for an
-// event, such as a message on a channel or the end of a process, it uses this package, which has the only
-// clock of unlabelled tests.
+// A test that looks only once at something that is about to change has a race. Where a test cannot wait for an event,
+// such as a message on a channel or the end of a process, it uses this package. No other code of unlabelled tests may
+// read a clock.
 package waitfor
 
 import (
@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// Deadline is how long a test waits for anything: it only ends a test that hangs.
+// Deadline limits each wait of a test. It is long, because it only ends a test that hangs.
 const Deadline = time.Minute
 
-// maxInterval is the longest time between two looks that take no time.
+// maxInterval is the longest time between two polls that themselves take no time.
 const maxInterval = 100 * time.Millisecond
 
-// pause is the least time between two looks, as a multiple of the time that a look takes. A look at all
-// processes takes 20 ms of a core, and one that starts ibrun more, so tests must not look all the time.
+// pause is the least time between two polls, as a multiple of the time that a poll takes. A poll that looks at all
+// processes takes 20 ms of CPU time, and one that starts ibrun more, so tests must not poll all the time.
 const pause = 4
 
 // ErrDeadline is returned if the condition does not hold within Deadline.
