@@ -15,8 +15,8 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// resizing is the client of charmrun's protocol as a program that is built to change its size: it
-// is recognized by a word, which is made in a copy of the binary.
+// resizing returns a copy of the client of charmrun's protocol that ibrun takes for a program that can change its
+// size. ibrun recognizes such a program by a word, which resizing writes into the copy.
 func resizing(t *testing.T) string {
 	b, err := os.ReadFile(netlrtsProgram(t))
 	require.NoError(t, err)
@@ -26,8 +26,8 @@ func resizing(t *testing.T) string {
 	return path
 }
 
-// remoteShell is a command for --launcher-exec by which all hosts are this machine, but for those
-// that are down.
+// remoteShell returns a command for --launcher-exec that runs all hosts on this machine. It fails for hosts whose name
+// begins with down.
 func remoteShell(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "shell")
 	script := `#!/bin/sh
@@ -39,9 +39,9 @@ exec sh -c "$*"
 	return path
 }
 
-// A program of Charm++ that is built for it grows and shrinks: process 0 is asked, all are
-// acknowledged, those that stay execute themselves again, and all get a new table. A host that is
-// down costs a line, and nothing else.
+// TestNetlrtsResizes grows and shrinks a program of Charm++ that is built for it. ibrun asks process 0, and all
+// processes are acknowledged. Those that stay execute themselves again, and all must get a new table. A host that is
+// down must cost one line and nothing else.
 func TestNetlrtsResizes(t *testing.T) {
 	dir := t.TempDir()
 	on := []string{"--launcher-exec", remoteShell(t), "--iface", "lo", "--hosts", "a:2,b:2", resizing(t)}
@@ -62,7 +62,7 @@ func TestNetlrtsResizes(t *testing.T) {
 	ask(0, `^ready for 7 ranks on 4 nodes: .*\nthe job has 7 ranks on 4 nodes\n$`, "grow", "c:2,d:1")
 	ask(0, `^ready for 2 ranks on 1 node: .*\nthe job has 2 ranks on 1 node\n$`, "shrink", "3")
 	var got []string
-	for _, pe := range []string{"1", "0"} { // of the new table
+	for _, pe := range []string{"1", "0"} { // PEs of the new table
 		waitfor.Require(t, "PE "+pe, func() bool { o = r.Ctl("ccs", "bye", "--pe", pe); return o.Code == 0 })
 		got = append(got, o.Stdout)
 	}
@@ -76,8 +76,8 @@ func TestNetlrtsResizes(t *testing.T) {
 	require.Contains(t, out, "2 processes: 1/2@127.0.0.1 1/2@127.0.0.1\n")
 }
 
-// Programs of Charm++ that are not built for it, and those with several PEs in a process, are told
-// so and go on. One that goes on with a number of its own ends with a line.
+// TestNetlrtsResizeRefused resizes programs of Charm++ that are not built for it, or have several PEs in a process.
+// They must get an error and go on. A program that changes its number of processes unasked must end with a message.
 func TestNetlrtsResizeRefused(t *testing.T) {
 	for name, argv := range map[string][]string{
 		"not built for it": {netlrtsProgram(t)}, "several PEs": {resizing(t), "+ppn", "2"},

@@ -23,7 +23,7 @@ import (
 	"ibrun/test/product"
 )
 
-// netlrts is a client of charmrun's protocol, built once.
+// netlrts builds a client of charmrun's protocol, once, and returns its path.
 var netlrts = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(filepath.Dir(launch.Program), "netlrts")
 	return path, product.Program(path, "ibrun/test/netlrts")
@@ -35,7 +35,7 @@ func netlrtsProgram(t *testing.T) string {
 	return path
 }
 
-// askCCS is a request of a client that knows nothing of ibrun.
+// askCCS sends a request as a client that is independent of ibrun.
 func askCCS(t *testing.T, port int, pe int32, handler, data string) (reply string, answered bool) {
 	c, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
 	require.NoError(t, err)
@@ -47,8 +47,8 @@ func callCCS(t *testing.T, c net.Conn, pe int32, handler, data string) (reply st
 	b := binary.BigEndian.AppendUint32(nil, uint32(len(data)))
 	b = binary.BigEndian.AppendUint32(b, uint32(pe))
 	b = append(b, handler+strings.Repeat("\x00", 32-len(handler))...)
-	_, _ = c.Write(append(b, data...)) // it may have been closed already
-	all, _ := io.ReadAll(c)            // a call that is refused may end in a reset
+	_, _ = c.Write(append(b, data...)) // the server may have closed it already
+	all, _ := io.ReadAll(c)            // a refused call may end in a reset
 	if len(all) < 4 {
 		return "", false
 	}
@@ -56,7 +56,7 @@ func callCCS(t *testing.T, c net.Conn, pe int32, handler, data string) (reply st
 	return string(all[4:]), true
 }
 
-// signedCCS is what a client does that knows the key of level 3.
+// signedCCS calls the port as a client that has the key of security level 3.
 func signedCCS(t *testing.T, port int) {
 	key := charm.Key{12, 34}
 	dial := func() net.Conn {
@@ -78,7 +78,7 @@ func signedCCS(t *testing.T, port int) {
 		Client, Salt uint32
 	}
 	require.NoError(t, binary.Read(c, binary.BigEndian, &own))
-	require.Equal(t, key.Sign(7, nil), own.Proof, "the server knows the key, too")
+	require.Equal(t, key.Sign(7, nil), own.Proof, "the server must prove that it has the key")
 	call := func() (reply []byte) {
 		head := append([]byte{0, 0, 0, 1, 0, 0, 0, 5, 'h', 'i'}, make([]byte, 30)...)
 		signature := key.Sign(own.Salt, head)
@@ -91,13 +91,13 @@ func signedCCS(t *testing.T, port int) {
 	want := key.Sign(9, nil)
 	text := "process 2, PE 5, hi: x"
 	require.Equal(t, string(want[:])+"\x00\x00\x00"+string(rune(len(text)))+text, string(call()))
-	require.Empty(t, call(), "it is repeated")
+	require.Empty(t, call(), "a repeated call must be refused")
 }
 
 var ccsPort = regexp.MustCompile(`ccs: Server IP = 127\.0\.0\.1, Server port = (\d+) \$`)
 
-// Requests of clients reach the process that has the PE, over any tree, by the control socket and
-// by a port; bad ones are refused, and other users are not answered.
+// TestCCS sends requests of clients through the control socket and through a port. They must reach the process that
+// has the PE, over a chain of agents. Bad requests must be refused, and other users must not be answered.
 func TestCCS(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "keys")
 	require.NoError(t, os.WriteFile(keys, []byte("3 1234\n"), 0o600))
@@ -148,7 +148,7 @@ func TestCCS(t *testing.T) {
 	got, ok = askCCS(t, port, 3, "hi", "")
 	require.True(t, ok, got)
 
-	// A client that waits for a process that falls gets no reply, and the job ends as ever.
+	// A client whose process dies gets no reply, and the job ends as usual.
 	_, ok = askCCS(t, port, 9, "fall", "")
 	require.False(t, ok)
 	require.Equal(t, 137, r.Wait(), r.Err.String())
@@ -156,7 +156,7 @@ func TestCCS(t *testing.T) {
 	require.Contains(t, r.Err.String(), "rank 4 on b was killed by signal 9 (KILL)")
 }
 
-// asUser connects to a port as another user does.
+// asUser connects to a port as another user.
 func asUser(t *testing.T, port, uid int) net.Conn {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -1,5 +1,5 @@
-// Package e2e runs the real binary on this machine: real processes, real
-// pipes, the tree of local agents. Nodes with sshd are package test/ssh's.
+// Package e2e runs the real binary on this machine, with real processes, real pipes and a tree of local agents.
+// Package test/cluster/ssh runs it on nodes with sshd.
 package e2e
 
 import (
@@ -17,14 +17,14 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	_ = flag.Set("test.parallel", "6") // those that are parallel wait, but for one
+	_ = flag.Set("test.parallel", "6") // all parallel tests but one mostly wait
 	os.Exit(product.Run(m, &launch.Program))
 }
 
-// mark is a variable by which the processes of one test are known.
+// mark returns a variable that identifies the processes of one test.
 func mark(t *testing.T) string { return fmt.Sprintf("E2E_MARK=%s.%d", t.Name(), os.Getpid()) }
 
-// marked are the live processes that have a variable in their environment.
+// marked returns the ids of the live processes that have a variable in their environment.
 func marked(entry string) (pids []string) {
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, f := range files {
@@ -36,7 +36,7 @@ func marked(entry string) (pids []string) {
 	return pids
 }
 
-// agents are the live processes of one role of this run's binary.
+// agents returns the ids of the live processes that run this test's binary in a role.
 func agents(role string) (pids []int) {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, f := range files {

@@ -15,8 +15,8 @@ import (
 	"ibrun/test/memgroup"
 )
 
-// A rank that the kernel kills for lack of memory is reported with that reason. One that is killed by a
-// signal from elsewhere is not.
+// TestOutOfMemory lets the kernel kill a rank for lack of memory. The message must give that reason, but not for a
+// rank that is killed by a signal from elsewhere.
 func TestOutOfMemory(t *testing.T) {
 	if os.Getuid() != 0 {
 		skip.Because(t, "only root can make cgroups")
@@ -28,7 +28,7 @@ func TestOutOfMemory(t *testing.T) {
 		cmd.Path = "/bin/sh"
 		return launch.Finish(t, cmd)
 	}
-	o := in("-n", "1", "sleep", "100", ":", "-n", "1", "tail", "/dev/zero") // which keeps the last lines
+	o := in("-n", "1", "sleep", "100", ":", "-n", "1", "tail", "/dev/zero") // tail stores a line without end
 	require.Equal(t, 128+int(syscall.SIGKILL), o.Code, o.Stderr)
 	require.Contains(t, o.Stderr, "was killed by signal 9 (KILL): the kernel was out of memory (cgroup "+group+")")
 	o = in("-n", "2", "sh", "-c", "kill -9 $$")

@@ -19,7 +19,7 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// debugger reads and writes a starter's memory as one that has attached to it does.
+// debugger reads and writes the memory of a starter, as a debugger does that is attached to it.
 type debugger struct {
 	t    *testing.T
 	mem  *os.File
@@ -60,7 +60,7 @@ func (d debugger) pointer(at int64) int64 { return int64(binary.LittleEndian.Uin
 
 func (d debugger) text(at int64) string { return unix.ByteSliceToString(d.read(at, 64)) }
 
-// table is host and process of each rank.
+// table returns the host and the process id of each rank.
 func (d debugger) table() (rows []string) {
 	at := d.pointer(d.vars["MPIR_proctable"])
 	for i := range int64(d.number("MPIR_proctable_size")) {
@@ -71,8 +71,8 @@ func (d debugger) table() (rows []string) {
 	return rows
 }
 
-// A job that nobody debugs has no table. A debugger that comes later is given one when it says that
-// it is there, and again after it has gone; so is one whose user has asked before.
+// TestMPIRLater attaches a debugger to a running job, which has no table before. The job must make one when the
+// debugger sets MPIR_being_debugged, and another one upon ibrun ctl mpir, after the debugger has gone.
 func TestMPIRLater(t *testing.T) {
 	r := launch.Sleepers(t)
 	d := attach(t, r.Cmd.Process.Pid)
@@ -83,7 +83,7 @@ func TestMPIRLater(t *testing.T) {
 		require.NoError(t, err)
 	}
 	says(1)
-	waitfor.Require(t, "the table", func() bool { return d.number("MPIR_debug_state") == 1 })
+	waitfor.Require(t, "the job has a table", func() bool { return d.number("MPIR_debug_state") == 1 })
 	want := []string{}
 	for rank, host := range []string{"a", "a", "b", "b", "c", "c"} {
 		want = append(want, host+" "+pidOf(t, r, rank))
@@ -99,7 +99,7 @@ func TestMPIRLater(t *testing.T) {
 	r.End()
 }
 
-// pidOf returns the process of a rank.
+// pidOf returns the process id of a rank.
 func pidOf(t *testing.T, r *launch.Job, rank int) string {
 	t.Helper()
 	row := regexp.MustCompile(fmt.Sprintf(`(?m)^ *%d +\w+ +(\d+) `, rank))

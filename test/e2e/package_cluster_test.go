@@ -14,12 +14,13 @@ import (
 	"ibrun/test/launch"
 )
 
-// Another module requires the package as the README says, and its program runs as a job.
+// TestAnotherModule builds a program in another module, which requires the package as the README says. The program
+// must run as a job.
 func TestAnotherModule(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	require.NoError(t, err)
 	dir := t.TempDir()
-	// The sums are those of this module: a machine without a network cannot ask for others.
+	// Copy go.sum, because a machine without a network cannot look up other sums.
 	for from, to := range map[string]string{"examples/ring/main.go": "main.go", "go.sum": "go.sum"} {
 		text, err := os.ReadFile(filepath.Join(root, from))
 		require.NoError(t, err)

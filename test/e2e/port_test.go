@@ -17,7 +17,7 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// caller is a connection to a rank's port that this test makes.
+// caller is a connection of this test to the port of an agent.
 type caller struct {
 	t *testing.T
 	net.Conn
@@ -47,12 +47,11 @@ func (c *caller) expects(lines ...string) {
 func (c *caller) isHungUpOn() {
 	rest, err := io.ReadAll(c.in) // a reset is an end too
 	require.Empty(c.t, string(rest))
-	require.NotErrorIs(c.t, err, os.ErrDeadlineExceeded, "the call goes on")
+	require.NotErrorIs(c.t, err, os.ErrDeadlineExceeded, "the connection is still open")
 }
 
-// Anybody on the machine can call: who has no number of a rank's, or comes when
-// another has come, gets the protocol's error or nothing, and the ranks notice
-// nothing.
+// TestPortStrangers calls the port, as any user of the machine can. A caller without the id of a rank, or with the id
+// of a rank that has called already, must get the protocol's error or nothing. The ranks must not be disturbed.
 func TestPortStrangers(t *testing.T) {
 	dir := t.TempDir()
 	client := filepath.Join(dir, "pmi")
@@ -67,7 +66,7 @@ func TestPortStrangers(t *testing.T) {
 	var id [3]string
 	for rank := range id {
 		name := filepath.Join(dir, fmt.Sprint(rank))
-		waitfor.Require(t, "the rank is there", func() bool { _, err := os.Stat(name); return err == nil })
+		waitfor.Require(t, "the rank has written its file", func() bool { _, err := os.Stat(name); return err == nil })
 		b, err := os.ReadFile(name)
 		require.NoError(t, err)
 		_, err = fmt.Sscan(string(b), &at, &id[rank])
@@ -79,7 +78,7 @@ func TestPortStrangers(t *testing.T) {
 	for range 70 {
 		callPort(t, at)
 	}
-	silent.isHungUpOn() // the oldest of too many
+	silent.isHungUpOn() // the agent ends the oldest of too many calls
 	for _, wrong := range []string{"0", "1", "2147483647"} {
 		s := callPort(t, at)
 		s.send("cmd=initack pmiid=" + wrong)
@@ -101,15 +100,15 @@ func TestPortStrangers(t *testing.T) {
 	second.expects("cmd=initack rc=-1 msg=another_program_speaks_for_this_rank_already")
 	second.isHungUpOn()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
-	first.isHungUpOn() // its rank has ended, which had not said init
+	first.isHungUpOn() // its rank has ended without init
 	o := <-done
-	require.NotEqual(t, 0, o.Code, "two ranks waited for one that left") // as through a descriptor
+	require.NotEqual(t, 0, o.Code, "two ranks waited for one that left") // as without PMI_PORT
 	require.Contains(t, o.Stderr, "rank 0: a program that came through PMI_PORT was refused")
 	require.NotContains(t, o.Stderr, "pmi-1")
 }
 
-// What listens on this machine in the name of a job: nothing, unless it was asked for or programs
-// may use PMIx. Each agent has one port then for each of the two, on 127.0.0.1.
+// TestPortOnlyWhenAsked looks for the ports on which agents listen. An agent must have none, unless --pmi-port is
+// given or programs may use PMIx. It then has one port for each of the two, on 127.0.0.1.
 func TestPortOnlyWhenAsked(t *testing.T) {
 	for asked, ports := range map[string]int{
 		"--mpi mpich": 0, "--mpi auto": 1, "--mpi auto --pmi-port": 2, // a shell may run programs that use PMIx
@@ -133,8 +132,7 @@ func TestPortOnlyWhenAsked(t *testing.T) {
 	}
 }
 
-// listening are the addresses, as the kernel writes them, at which some
-// processes listen.
+// listening returns the addresses on which some processes listen, as /proc/net/tcp writes them.
 func listening(t *testing.T, pids []int) (at []string) {
 	b, err := os.ReadFile("/proc/self/net/tcp")
 	require.NoError(t, err)
@@ -155,5 +153,5 @@ func listening(t *testing.T, pids []int) (at []string) {
 	return at
 }
 
-// listens is the state of a socket that does, as the kernel writes it.
+// listens is the state of a listening socket in /proc/net/tcp.
 const listens = "0A"

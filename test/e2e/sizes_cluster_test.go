@@ -22,11 +22,11 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// The bounds on size: a leaf's agent at 16 ranks has 5 MiB of its own, and 8 MiB with the pages of the
-// binary that it shares with the page cache, in a job of 16 ranks as in one of 256. A reaper that
-// begins before Go has next to nothing of its own, and of the page cache what the kernel maps
-// around one page: 2 MiB, if the file lies in large pages. The binary is within 18 MB with the
-// program of a leaf, and 4 MB more with what is sent to a node that has zstd.
+// TestSizes checks the bounds on size, in jobs of 16 and of 256 ranks. The agent of a leaf with 16 ranks may have 5
+// MiB of its own, and 8 MiB with the pages of the binary that it shares with the page cache. A reaper on x86-64, which
+// runs before the Go runtime starts, may have 64 KiB of its own, and 2.25 MiB with the pages that the kernel maps
+// around one page if the file lies in large pages. The binary may have 18 MB, including the program of a leaf, and 4
+// MB more for the copy that is sent to a node that has zstd.
 func TestSizes(t *testing.T) {
 	best := filepath.Join(t.TempDir(), "ibrun")
 	text, err := os.ReadFile(launch.Program)
@@ -44,7 +44,7 @@ func TestSizes(t *testing.T) {
 	most := map[string]int{":agent": 8 << 10, ":reaper": 8 << 10} // KiB
 	own := map[string]int{":agent": 5 << 10, ":reaper": 5 << 10}
 	if runtime.GOARCH == "amd64" {
-		most[":reaper"], own[":reaper"] = 2<<10+256, 64 // no runtime of Go
+		most[":reaper"], own[":reaper"] = 2<<10+256, 64 // it runs without the runtime of Go
 	}
 	for _, nodes := range []int{1, 16} {
 		cmd := launch.Command(t, "-ppn", "16", "--launcher", "local", "--hosts", fmt.Sprintf("h[01-%02d]", nodes), "sleep",
@@ -73,8 +73,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// 256 MiB meet a reader that pauses now and then. No agent takes more than 64 MiB at any time, and
-// Ctrl-C ends the job while the reader takes nothing.
+// TestSlowReader reads 256 MiB of output with pauses. No agent may take more than 64 MiB at any time, and Ctrl-C must
+// end the job while the output is not read.
 func TestSlowReader(t *testing.T) {
 	const size, pieces, most = 256 << 20, 256, 64 << 10 // bytes, reads, KiB
 	r, w, err := os.Pipe()
@@ -103,7 +103,7 @@ func TestSlowReader(t *testing.T) {
 	require.Equal(t, 130, cmd.ProcessState.ExitCode())
 }
 
-// memory is a line of a process's status, in KiB (proc_pid_status(5)).
+// memory returns a line of the status of a process, in KiB (proc_pid_status(5)).
 func memory(t *testing.T, pid int, line string) int {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	require.NoError(t, err)

@@ -17,8 +17,8 @@ import (
 // reported matches a line of --report-bindings.
 var reported = regexp.MustCompile(`(?m)^ibrun: rank (\d+) on \S+: CPUs (\S+), NUMA nodes (\S+)`)
 
-// --topo-input shows a machine with four packages of four cores, as Ranger had, as package topo reads it. A
-// dry run places ranks on it.
+// TestTopoInput shows a machine with four packages of four cores, as Ranger had, by --topo-input. The output must be
+// what package topo reads, and a dry run must place ranks on that machine.
 func TestTopoInput(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.CopyFS(dir, topotest.Ranger.Files()))
