@@ -1,5 +1,5 @@
-// Command bench measures ibrun beside other programs. `bench` alone lists its subcommands. The script
-// run builds what each of them needs, and runs it.
+// Command bench measures ibrun beside other programs. `bench` alone lists its subcommands. The script run
+// builds the programs that a subcommand needs, and runs it.
 package main
 
 import (
@@ -14,8 +14,7 @@ import (
 	"ibrun/test/bench/mpi"
 )
 
-// command is a subcommand. A name that begins with a colon is a role of a process that the benchmark
-// itself starts.
+// command is a subcommand. If its name begins with a colon, a benchmark starts it as a further process.
 type command struct {
 	name, args string
 	run        func(args []string) error

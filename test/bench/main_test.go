@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each subcommand is listed with its arguments, refuses to run without them, and is run by the script.
+// TestSubcommandsAreListedAndRun requires of each subcommand that it is listed with its arguments, fails without
+// them, and is run by the script.
 func TestSubcommandsAreListedAndRun(t *testing.T) {
 	var list bytes.Buffer
 	require.NoError(t, run(nil, &list))
@@ -28,7 +29,8 @@ func TestSubcommandsAreListedAndRun(t *testing.T) {
 	require.EqualError(t, run([]string{"none"}, &list), `no such subcommand: "none"; bench alone lists them`)
 }
 
-// The page has missed bounds first, the values of the run before, and what was not measured again.
+// TestAllKeepsFiguresOnAPage runs all twice. The page must have missed bounds first, the values of the previous
+// run, and the rows that were not measured again.
 func TestAllKeepsFiguresOnAPage(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "page.md")
 	outputs := map[string]string{

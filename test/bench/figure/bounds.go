@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Figure is a value that was held against a bound.
+// Figure is a value that was compared with a bound.
 type Figure struct {
 	What  string
 	Got   float64
@@ -21,7 +21,7 @@ type Figure struct {
 	Met   bool
 }
 
-// String is the line that Bounds prints, which ParseFigures reads.
+// String returns the line that Bounds prints and ParseFigures reads.
 func (f Figure) String() string {
 	return fmt.Sprintf("%s: %.2f (bound: %s %.2f): %s", f.What, f.Got, f.Side, f.Bound,
 		map[bool]string{true: "met", false: "MISSED"}[f.Met])
@@ -29,7 +29,7 @@ func (f Figure) String() string {
 
 var printed = regexp.MustCompile(`(?m)^(.+): (\S+) \(bound: (at most|at least) (\S+)\): (met|MISSED)$`)
 
-// ParseFigures finds what Bounds has printed in the output of a benchmark.
+// ParseFigures returns the figures that Bounds has printed in the output of a benchmark.
 func ParseFigures(output []byte) (list []Figure) {
 	for _, m := range printed.FindAllSubmatch(output, -1) {
 		f := Figure{What: string(m[1]), Side: string(m[3]), Met: string(m[5]) == "met"}
@@ -43,7 +43,7 @@ func ParseFigures(output []byte) (list []Figure) {
 	return list
 }
 
-// Bounds prints each value beside its bound, and fails at the end if one is missed.
+// Bounds prints each value with its bound, and collects the bounds that were missed.
 type Bounds struct {
 	To     io.Writer
 	missed []string
@@ -59,7 +59,7 @@ func (b *Bounds) AtLeast(what string, got, bound float64) {
 	b.Judge(Figure{what, got, "at least", bound, got >= bound})
 }
 
-// Judge prints a figure and notes whether it was met.
+// Judge prints a figure and records whether its bound was met.
 func (b *Bounds) Judge(f Figure) {
 	if !f.Met {
 		b.missed = append(b.missed, f.What)
@@ -67,7 +67,7 @@ func (b *Bounds) Judge(f Figure) {
 	fmt.Fprintln(b.To, f)
 }
 
-// Err names the bounds that were missed.
+// Err returns an error that names the missed bounds, or nil.
 func (b *Bounds) Err() error {
 	if len(b.missed) == 0 {
 		return nil
@@ -75,8 +75,8 @@ func (b *Bounds) Err() error {
 	return fmt.Errorf("missed: %s", strings.Join(b.missed, "; "))
 }
 
-// Keep puts a table into a document, in place of the one that the same command has put there before.
-// The function makes the table from that one. A document that has none gets the table at its end.
+// Keep writes the table of a command to a document. It replaces the table that the same command wrote before,
+// which it passes to the function. If the document has none, the table is added at its end.
 func Keep(path, command string, table func(before string) string) error {
 	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -1,5 +1,5 @@
-// Package figure has what the benchmarks share: a description of the machine, ways that take turns,
-// timed commands, medians, bounds, and tables in documents. It does not know what is measured.
+// Package figure has the common parts of the benchmarks: a description of the machine, measurements that take
+// turns, timed commands, medians, bounds, and tables in documents. It does not depend on what is measured.
 package figure
 
 import (
@@ -35,8 +35,8 @@ func Machine() string {
 	return fmt.Sprintf("%d x %s, Linux %s, %s, load %s", runtime.NumCPU(), model, release, runtime.Version(), load)
 }
 
-// Parse stores the arguments of a benchmark in variables: *string, *int for a number above 0, and at
-// the end *[]string for one argument or more.
+// Parse stores the arguments of a benchmark in variables of the types *string, *int (a number above 0) and, as
+// the last one, *[]string (one argument or more).
 func Parse(args []string, into ...any) error {
 	for i, v := range into {
 		if i >= len(args) {
@@ -62,7 +62,7 @@ func Parse(args []string, into ...any) error {
 	return nil
 }
 
-// Median returns the middle of some values, the larger of two, and 0 of none.
+// Median returns the median of some values. Of an even number it is the larger one of the middle two, of none 0.
 func Median[T cmp.Ordered](values []T) (middle T) {
 	if len(values) == 0 {
 		return middle
@@ -88,16 +88,16 @@ func Repeat(n int, f func() error) error {
 	return nil
 }
 
-// Milliseconds returns a time as a number for a table.
+// Milliseconds returns a time in milliseconds.
 func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// Microseconds is Milliseconds for short times.
+// Microseconds returns a time in microseconds.
 func Microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// CPU returns the processor time of this process so far (RUSAGE_SELF) or of its children that have
-// ended (RUSAGE_CHILDREN).
+// CPU returns the processor time of this process so far (RUSAGE_SELF), or of its children that have ended
+// (RUSAGE_CHILDREN).
 func CPU(who int) time.Duration {
 	var u unix.Rusage
-	_ = unix.Getrusage(who, &u) // for these two it cannot fail
+	_ = unix.Getrusage(who, &u) // it cannot fail for these two
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

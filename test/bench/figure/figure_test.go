@@ -38,8 +38,8 @@ func TestParseStoresArguments(t *testing.T) {
 	require.Error(t, Parse([]string{"a"}, &text, &rest))
 }
 
-// Both ways are measured in each round until one fails. The first round warms them, and a round that
-// is left out has no value.
+// TestMeasureTakesTurns measures two ways. Both must run in each round until one fails. The values of the first
+// round are dropped, and a round that is left out has no value.
 func TestMeasureTakesTurns(t *testing.T) {
 	var order string
 	value := 0.0
@@ -61,7 +61,8 @@ func TestMeasureTakesTurns(t *testing.T) {
 	require.Equal(t, "abababab", order)
 }
 
-// An error has what the command said, and a command that hangs is killed.
+// TestRunEndsCommands requires that an error has the standard error of the command, and that a command that hangs
+// is killed.
 func TestRunEndsCommands(t *testing.T) {
 	r, err := Run(waitfor.Deadline, exec.Command("sh", "-c", "echo a"))
 	require.NoError(t, err)
@@ -72,7 +73,7 @@ func TestRunEndsCommands(t *testing.T) {
 	require.ErrorContains(t, err, "killed")
 }
 
-// What Bounds prints is found again in the output of a benchmark.
+// TestBoundsAreParsed requires that ParseFigures finds what Bounds prints, between other lines.
 func TestBoundsAreParsed(t *testing.T) {
 	var text bytes.Buffer
 	text.WriteString("a line: 3\n")
@@ -87,7 +88,8 @@ func TestBoundsAreParsed(t *testing.T) {
 	}, ParseFigures(text.Bytes()))
 }
 
-// The table takes the place of the one before, and the rest of the document stays.
+// TestKeepReplacesTheTable writes a table twice. The second must replace the first, and the rest of the document
+// must stay.
 func TestKeepReplacesTheTable(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "page.md")
 	require.NoError(t, os.WriteFile(page, []byte("# Figures\n"), 0o644))

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Way is one of several ways to do the same thing. Values has the results of Do, one for each round.
+// Way is one of several ways to do the same thing. Do measures one round, and Values has its results.
 type Way struct {
 	Name   string
 	Do     func() (float64, error)
@@ -30,8 +30,8 @@ func Timed(name string, f func() error) *Way {
 	}}
 }
 
-// Measure lets each way take its turn in each round, so that other load of the machine meets all of
-// them alike. The values of the first warm rounds are dropped. Measure ends with the first error.
+// Measure runs each way once in each round, so that other load of the machine affects all of them alike. It
+// drops the values of the first warm rounds, and returns at the first error.
 func Measure(warm, rounds int, ways ...*Way) error {
 	for round := range warm + rounds {
 		for _, w := range ways {
@@ -59,12 +59,12 @@ type Result struct {
 	Took, CPU time.Duration
 }
 
-// Run runs a command to its end. After patience it kills the command's process group. An error
-// contains what the command wrote to its standard error.
+// Run runs a command to its end. After patience it kills the command's process group. An error contains the
+// standard error of the command.
 func Run(patience time.Duration, cmd *exec.Cmd) (r Result, err error) {
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
-	cmd.WaitDelay = time.Second // for a process that has left the group and holds the standard output
+	cmd.WaitDelay = time.Second // for a process that has left the group and still has the standard output open
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
@@ -84,15 +84,15 @@ func Run(patience time.Duration, cmd *exec.Cmd) (r Result, err error) {
 	return r, nil
 }
 
-// Job is the size of a job on the first nodes of a virtual cluster, with files of hosts for launchers.
+// Job describes a job on the first nodes of a virtual cluster, with host files for launchers.
 type Job struct {
 	Nodes, PerNode int
 	Ranks          int
 	Names          []string // of the nodes
-	Hydra, OpenMPI string   // files of hosts: as ibrun and mpiexec.hydra read them, and as Open MPI does
+	Hydra, OpenMPI string   // host files: one for ibrun and mpiexec.hydra, one for Open MPI
 }
 
-// NewJob writes the files of hosts into a folder.
+// NewJob returns a Job whose host files are in a folder.
 func NewJob(dir string, nodes, perNode int) (*Job, error) {
 	j := &Job{Nodes: nodes, PerNode: perNode, Ranks: nodes * perNode, Names: Names(nodes),
 		Hydra: filepath.Join(dir, "hydra"), OpenMPI: filepath.Join(dir, "openmpi")}

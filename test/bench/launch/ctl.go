@@ -12,9 +12,9 @@ import (
 	"ibrun/test/bench/figure"
 )
 
-// running is a job that `ibrun ctl` talks to.
+// running is a running job that `ibrun ctl` controls.
 type running struct {
-	ibrun, dir string // dir is for its control socket
+	ibrun, dir string // dir has the control socket
 	job        *exec.Cmd
 }
 
@@ -40,11 +40,11 @@ func (r *running) command(args ...string) *exec.Cmd {
 
 func (r *running) close() {
 	_ = r.job.Process.Signal(syscall.SIGTERM)
-	_ = r.job.Wait() // with the error that it was ended
+	_ = r.job.Wait() // fails, because the job was ended
 	os.RemoveAll(r.dir)
 }
 
-// way returns a way that runs ibrun.
+// way returns a way that runs ibrun with some arguments.
 func (r *running) way(name string, args ...string) *figure.Way {
 	return figure.Timed(name, func() error {
 		_, err := figure.Run(patience, r.command(args...))
@@ -52,24 +52,23 @@ func (r *running) way(name string, args ...string) *figure.Way {
 	})
 }
 
-// ctl returns a way that runs a command of ctl, after it has succeeded once: the job comes up
-// meanwhile.
+// ctl returns a way that runs a command of ctl. It repeats the command until it succeeds once, because the job
+// is still starting.
 func (r *running) ctl(name, verb string, args ...string) (*figure.Way, error) {
 	w := r.way(name, append([]string{"ctl", verb, "--job", strconv.Itoa(r.job.Process.Pid)}, args...)...)
 	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
 		if _, err := w.Do(); err == nil {
 			return w, nil
 		} else if time.Now().After(end) {
-			return nil, fmt.Errorf("the job has not come up: %w", err)
+			return nil, fmt.Errorf("the job did not start: %w", err)
 		}
 	}
 }
 
-// maxOfLaunch limits the time of ctl exec, as a part of that of a launch.
+// maxOfLaunch limits the time of ctl exec, as a fraction of the time of a launch.
 const maxOfLaunch = 0.15
 
-// Exec holds `ibrun ctl exec true` on a job that runs against a launch of its own: `ibrun true` on the
-// same nodes of a virtual cluster.
+// Exec compares `ibrun ctl exec true` on a running job with `ibrun true` on the same nodes of a virtual cluster.
 func Exec(args []string) error {
 	var ibrun string
 	var nodes, rounds int
@@ -99,8 +98,8 @@ func Exec(args []string) error {
 }
 
 // Resize measures how long a running job takes to grow by four nodes of a virtual cluster and to shrink
-// back, beside a restart of the whole job on all nodes. PROGRAM is examples/resize. What is published of
-// Charm++ for the same step is printed beside it; it was measured on another machine.
+// back, beside a restart of the whole job on all nodes. PROGRAM is examples/resize. It also prints the times
+// that are published of Charm++ for the same steps, on another machine.
 func Resize(args []string) error {
 	const by = 4
 	var ibrun, program string

@@ -1,8 +1,15 @@
-// Package launch measures how long it takes to start and end jobs, and the parts of that: launches
-// beside mpiexec.hydra, mpirun and bare sessions over the same sshd or the same rsh stand-in of a
-// virtual cluster; launches beside the best tree; commands beside a running job; a job that grows; jobs
-// of Slurm; one ssh session; the start of a rank; and reading the topology of a node.
-// It does not prepare the machine: the script test/bench/run does.
+// Package launch measures how long it takes to start and end jobs, and the parts of that time:
+//
+//   - launches beside mpiexec.hydra, mpirun and bare sessions, over the same sshd or the same rsh stand-in of
+//     a virtual cluster
+//   - launches beside the best possible tree
+//   - ibrun ctl exec, and a job that grows and shrinks
+//   - jobs of Slurm
+//   - one ssh session
+//   - the start of a rank
+//   - reading the topology of a node
+//
+// The script test/bench/run prepares the machine.
 package launch
 
 import (
@@ -17,9 +24,8 @@ import (
 	"ibrun/test/bench/figure"
 )
 
-// Launch measures some cases, adds them to a file, and fails if a bound is missed. IBRUN is installed,
-// as the other launchers are (test/installed), and COPY is the same program elsewhere, which each
-// node looks for.
+// Launch measures some cases, writes them to a file, and fails if a bound is missed. IBRUN is installed, like
+// the other launchers (test/installed). COPY is the same program at another path, so each node must look for it.
 func Launch(args []string) error {
 	var ibrun, elsewhere, file string
 	var rounds int
@@ -41,11 +47,11 @@ func Launch(args []string) error {
 	})
 }
 
-// maxAfter limits the time of a build of ibrun beside that of an older one, where a change was to
-// change nothing.
+// maxAfter limits the time of ibrun divided by that of an older build, for a change that should not make it
+// slower.
 const maxAfter = 1.03
 
-// Before launches the same jobs by two builds of ibrun, turn by turn.
+// Before launches the same jobs with two builds of ibrun, in turns.
 func Before(args []string) error {
 	var ibrun, earlier string
 	var rounds int
@@ -63,7 +69,7 @@ func Before(args []string) error {
 	})
 }
 
-// eachCase measures and prints some cases, and gives each row to the caller.
+// eachCase measures and prints some cases, and passes each row to take.
 func eachCase(rounds int, cases []string, contestants func(*stage) []*contestant,
 	take func(row, *figure.Bounds) error) error {
 	fmt.Println(figure.Machine())
@@ -103,7 +109,7 @@ func (r row) title() string {
 	return fmt.Sprintf("%d nodes x %d, %s", r.nodes, r.ppn, r.how)
 }
 
-// find returns the contestant of a name, or nil.
+// find returns the contestant with a name, or nil.
 func (r row) find(name string) *contestant {
 	i := slices.IndexFunc(r.ways, func(c *contestant) bool { return c.Name == name })
 	if i < 0 {
@@ -125,7 +131,7 @@ func (r row) print() {
 	}
 }
 
-// maxOwn limits the CPU time of ibrun per node besides sessions and ranks, in milliseconds.
+// maxOwn limits the CPU time of ibrun per node without that of sessions and ranks, in milliseconds.
 const maxOwn = 3
 
 // judge compares the row with its bounds.
@@ -156,12 +162,11 @@ func (r row) judge(b *figure.Bounds) {
 	}
 }
 
-// columns are the contestants in the file. Each has its median time and its CPU time per node, both
-// in milliseconds.
+// columns lists the contestants in the file. For each of them the file has the median time and the CPU time per
+// node, in milliseconds.
 var columns = []string{ours, uninstalled, "ibrun --ssh exec", floorName, hydra, openMPI}
 
-// save puts the row into a table, in place of an earlier one of the same case. The picture is drawn
-// from it (plot/launch.gp).
+// save writes the row to a table, in place of an earlier row of the same case. plot/launch.gp draws the table.
 func (r row) save(file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -186,7 +191,7 @@ func (r row) save(file string) error {
 	return os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o644)
 }
 
-// spreadLaunches of spreadNodes may differ by maxSpread.
+// The slowest of spreadLaunches launches on spreadNodes nodes may take maxSpread times as long as the fastest.
 const (
 	spreadLaunches = 20
 	spreadNodes    = 64
@@ -223,7 +228,7 @@ func self() string {
 	return path
 }
 
-// absolute returns an absolute path: hosts have another working directory.
+// absolute returns an absolute path, because hosts have another working directory.
 func absolute(path string) string {
 	abs, err := filepath.Abs(path)
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// What a launch may take of the time of plain srun.
+// Bounds of the time of a launch, divided by that of plain srun.
 const (
 	maxOverSrun = 1.2
 	maxOverSSH  = 1.4
 )
 
-// Managers holds ibrun in a job of a real Slurm against plain srun: agents over a step of srun for
-// each, over one for all, and over ssh. It brings up a cluster of its own.
+// Managers compares ibrun in a job of a real Slurm with plain srun. ibrun starts its agents by one step of srun
+// each, by one step for all, and over ssh. Managers brings up a cluster of its own.
 func Managers(args []string) error {
 	var ibrun string
 	var nodes, each, rounds int
@@ -51,7 +51,7 @@ func Managers(args []string) error {
 	return job.Run()
 }
 
-// Managed measures within the job.
+// Managed measures within the job that Managers submits.
 func Managed(args []string) error {
 	var ibrun string
 	var rounds int

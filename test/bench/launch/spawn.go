@@ -21,19 +21,19 @@ import (
 
 const (
 	maxOfPosix = 1.15
-	inARow     = 16 // starts, as the ranks of a node are
-	lone       = 4  // starts before them
+	inARow     = 16 // starts without a pause, like those of the ranks of a node
+	lone       = 4  // single starts before them
 )
 
 // starter is a process that starts programs. It reads a number of starts, and prints four times in
-// nanoseconds: until all run, until all have ended, its own CPU time, and that of the programs. It is a
-// process of its own so that its CPU time is not mixed with that of the other ways.
+// nanoseconds: until all programs run, until all have ended, its own CPU time, and the CPU time of the
+// programs. Each starter is a separate process, so that its CPU time can be told from that of the others.
 type starter struct {
 	name string
 	cmd  *exec.Cmd
 	in   io.WriteCloser
 	out  *bufio.Reader
-	// What was measured, for each start, in microseconds.
+	// Results for each start, in microseconds.
 	lone, running, ended, own, cpu []float64
 }
 
@@ -51,7 +51,7 @@ func newStarter(name string, argv ...string) (s *starter, err error) {
 	return s, s.cmd.Start()
 }
 
-// start has some programs started. It returns the four times for each start.
+// start makes the process start some programs, and returns the four times, divided by their number.
 func (s *starter) start(count int) (times [4]float64, err error) {
 	if _, err = fmt.Fprintln(s.in, count); err == nil {
 		_, err = fmt.Fscanln(s.out, &times[0], &times[1], &times[2], &times[3])
@@ -62,7 +62,7 @@ func (s *starter) start(count int) (times [4]float64, err error) {
 	return times, err
 }
 
-// turn makes a few lone starts and a row.
+// turn makes lone single starts, and then inARow starts without a pause.
 func (s *starter) turn() (float64, error) {
 	for range lone {
 		times, err := s.start(1)
@@ -77,8 +77,8 @@ func (s *starter) turn() (float64, error) {
 	return times[0], err
 }
 
-// Spawn holds what the start of a rank costs against posix_spawn of the same binary with the same
-// descriptors from a small C program. It fails if a start costs more than 1.15 of its time or CPU time.
+// Spawn compares the start of a rank with posix_spawn of the same program with the same descriptors, from a
+// small C program. It fails if a start takes more than maxOfPosix times the time or CPU time of posix_spawn.
 func Spawn(args []string) error {
 	var posix, program string
 	var rounds int
@@ -124,14 +124,14 @@ func Spawn(args []string) error {
 	return bounds.Err()
 }
 
-// Starts is a starter that starts programs as an agent starts ranks, with so much memory in use.
+// Starts runs a starter that starts programs as an agent starts ranks, with MIB mebibytes of memory in use.
 func Starts(args []string) error {
 	var program string
 	var mib int
 	if err := figure.Parse(args, &mib, &program); err != nil {
 		return err
 	}
-	runtime.GOMAXPROCS(1) // as an agent
+	runtime.GOMAXPROCS(1) // like an agent
 	weight := make([]byte, mib<<20)
 	for i := 0; i < len(weight); i += os.Getpagesize() {
 		weight[i] = 1
@@ -156,8 +156,8 @@ func Starts(args []string) error {
 	return nil
 }
 
-// startRow starts some processes and waits for all. It returns the time until all ran, without that
-// which the opening of their descriptors took.
+// startRow starts some processes and waits for all. It returns the time until all ran, without the time of
+// opening their descriptors.
 func startRow(program string, count int) (running time.Duration, err error) {
 	var begun []*proc.Birth
 	var all []*proc.Process
@@ -194,7 +194,7 @@ func startRow(program string, count int) (running time.Duration, err error) {
 	return running, err
 }
 
-// descriptors opens the descriptors of a rank, and our ends of them.
+// descriptors opens the descriptors of a rank, and the agent's ends of them.
 func descriptors() (theirs, ours []*os.File, err error) {
 	null, err := os.Open(os.DevNull)
 	theirs = append(theirs, null)

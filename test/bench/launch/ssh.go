@@ -20,7 +20,7 @@ import (
 	"ibrun/test/bench/figure"
 )
 
-// session runs a command on a host by native ssh, and returns what it printed.
+// session runs a command on a host by native ssh, and returns its standard output.
 func session(host, command string) ([]byte, error) {
 	system, err := sshconfig.Here()
 	if err != nil {
@@ -42,15 +42,15 @@ func session(host, command string) ([]byte, error) {
 	return text, err
 }
 
-// Floor starts a session to each node that runs the program, from one place, with a window of them at
-// a time. No launcher can be faster. SHELL is "native", or the path of a remote shell.
+// Floor runs a program on each node by a session from this host, with at most WINDOW sessions at a time. A
+// launcher cannot be faster. SHELL is "native" or the path of a remote shell.
 func Floor(args []string) error {
 	var shell, program string
 	var nodes, window int
 	if err := figure.Parse(args, &shell, &nodes, &window, &program); err != nil {
 		return err
 	}
-	var mu sync.Mutex // of what follows
+	var mu sync.Mutex // guards printed and fails
 	var printed bytes.Buffer
 	var fails []error
 	room := make(chan struct{}, window)
@@ -77,16 +77,15 @@ func Floor(args []string) error {
 	return errors.Join(append(fails, err)...)
 }
 
-// The bounds of native ssh against ssh as it is, against ssh with curve25519, and its share of the
-// client's CPU time.
+// Bounds of native ssh beside the program ssh.
 const (
-	minAgainstDefault = 3.0
-	minAgainstCheap   = 2.0
-	maxShareOfCPU     = 0.25
+	minAgainstDefault = 3.0  // the time of ssh divided by that of native ssh
+	minAgainstCheap   = 2.0  // the same for ssh with curve25519
+	maxShareOfCPU     = 0.25 // the CPU time of native ssh divided by that of ssh
 )
 
-// SSH measures what one ssh hop costs: native ssh, the user's ssh as it is, and ssh with a cheap key
-// exchange, against one sshd. The CPU time is the client's, the mean of all rounds.
+// SSH measures one ssh session: by native ssh, by ssh as it is configured, and by ssh with a cheap key exchange,
+// all to the same sshd. The CPU time is that of the client, as the mean of all rounds.
 func SSH(args []string) error {
 	var rounds int
 	var host string

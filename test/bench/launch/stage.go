@@ -25,12 +25,12 @@ type group struct {
 	name, how string
 	counts    []int         // numbers of nodes
 	perNode   []int         // numbers of ranks on each node
-	kex       string        // key exchange of the sshd; empty: the distribution's own
-	stand     bool          // the rsh stand-in instead of ssh
-	latency   time.Duration // that each session takes besides
-	alone     bool          // only ibrun and the floor
-	here      bool          // no sessions: the ranks are where the launcher is
-	times     int           // as many rounds as others have; 0: as many
+	kex       string        // key exchange of the sshd, or "" for the default
+	stand     bool          // use the rsh stand-in instead of ssh
+	latency   time.Duration // added to each session
+	alone     bool          // run only ibrun and bare sessions
+	here      bool          // use no sessions: the ranks run on the launcher's host
+	times     int           // multiplies the number of rounds, unless it is 0
 }
 
 var groups = map[string]group{
@@ -51,18 +51,18 @@ var groups = map[string]group{
 // size is one case of a group.
 type size struct{ nodes, ppn int }
 
-// parseCase reads the name of a group with all its sizes, or with one: ssh:64x16.
+// parseCase reads the name of a group, which stands for all its sizes, or a group and one size: ssh:64x16.
 func parseCase(text string) (g group, sizes []size, err error) {
 	name, one, some := strings.Cut(text, ":")
 	g, ok := groups[name]
 	if !ok {
-		return g, nil, fmt.Errorf("no group %q: %s", name, strings.Join(slices.Sorted(maps.Keys(groups)), ", "))
+		return g, nil, fmt.Errorf("no such case: %q; try %s", name, strings.Join(slices.Sorted(maps.Keys(groups)), ", "))
 	}
 	g.name = name
 	if some {
 		var s size
 		if _, err := fmt.Sscanf(one, "%dx%d", &s.nodes, &s.ppn); err != nil {
-			return g, nil, fmt.Errorf("%q is no size: write 64x16", one)
+			return g, nil, fmt.Errorf("invalid size: %q; write 64x16", one)
 		}
 		return g, []size{s}, nil
 	}
@@ -74,13 +74,13 @@ func parseCase(text string) (g group, sizes []size, err error) {
 	return g, sizes, nil
 }
 
-// large is a number of nodes on which only contestants with a bound run: others take minutes.
+// large is the number of nodes from which on only contestants with a bound run, because others take minutes.
 const large = 256
 
-// program is run by the ranks. It prints a line, so that a missing rank is noticed.
+// program is the program of the ranks. It prints a line, so that a missing rank is noticed.
 const program = "hostname"
 
-// Names of contestants that are judged.
+// Names of contestants.
 const (
 	ours        = "ibrun"
 	uninstalled = "ibrun, not installed"
@@ -94,25 +94,25 @@ const (
 type contestant struct {
 	figure.Way
 	argv  []string
-	lines int                     // that it prints
-	cpus  []float64               // of all hosts, per node; the first round counts, too
-	read  func(said []byte) error // gets the standard error; nil: it is not read
+	lines int                     // the number of lines that it prints
+	cpus  []float64               // CPU time of all hosts per node, also for the first round
+	read  func(said []byte) error // reads the standard error, unless it is nil
 }
 
 // cpu returns the median of the CPU time without the first round.
 func (c *contestant) cpu() float64 { return figure.Median(c.cpus[1:]) }
 
-// stage is a cluster with what contestants need. Without a cluster it is this machine.
+// stage is a cluster with the files that contestants need. If Cluster is nil, it is this machine.
 type stage struct {
 	*cluster.Cluster
 	group
 	size
-	shell string // the remote shell in place of ssh, or empty
+	shell string // the remote shell in place of ssh, or ""
 	job   *figure.Job
-	hosts []string // whose CPU time counts
+	hosts []string // the hosts whose CPU time counts
 }
 
-// build brings up a cluster, if one is wanted.
+// build returns a stage. It brings up a cluster, unless the group is here.
 func build(g group, s size) (*stage, error) {
 	st := &stage{group: g, size: s}
 	if g.here {
@@ -136,8 +136,8 @@ func build(g group, s size) (*stage, error) {
 	return st, nil
 }
 
-// slowShell writes a remote shell that waits before it becomes another command. mpiexec.hydra gives its
-// remote shell no arguments of ours, so the latency is in the script.
+// slowShell writes a remote shell that waits before it runs another command. The latency is in the script,
+// because mpiexec.hydra cannot pass further arguments to its remote shell.
 func slowShell(dir string, latency time.Duration, command string) (path string, err error) {
 	path = filepath.Join(dir, "after-"+latency.String())
 	script := fmt.Sprintf("#!/bin/sh\nsleep %g\n%s\n", latency.Seconds(), command)
@@ -152,7 +152,7 @@ func (s *stage) Close() error {
 	return s.Cluster.Close()
 }
 
-// contestants returns those that are installed here, ibrun first.
+// contestants returns the installed contestants, ibrun first.
 func (s *stage) contestants(ibrun string) (all []*contestant) {
 	ibrun = absolute(ibrun)
 	ranks := s.nodes * s.ppn
@@ -178,7 +178,7 @@ func (s *stage) contestants(ibrun string) (all []*contestant) {
 		launcher = []string{"-launcher", "rsh", "-launcher-exec", s.shell}
 		agent = []string{"--mca", "plm_rsh_agent", s.shell}
 	}
-	if s.latency > 0 { // they wait, and all at once is fastest
+	if s.latency > 0 { // sessions mostly wait, so starting all at once is fastest
 		window = s.nodes
 	}
 	add(ours, ranks, append(slices.Clone(mine), program)...)
@@ -191,7 +191,7 @@ func (s *stage) contestants(ibrun string) (all []*contestant) {
 	}
 	add(hydra, ranks, slices.Concat([]string{"mpiexec.hydra"}, launcher,
 		[]string{"-n", n, "-f", s.job.Hydra, program})...)
-	if s.latency == 0 { // where sessions wait, it takes several times as long, and is not judged
+	if s.latency == 0 { // with a latency mpirun takes several times as long, and it has no bound
 		add(openMPI, ranks, slices.Concat([]string{"mpirun.openmpi"}, agent,
 			[]string{"--hostfile", s.job.OpenMPI, "-n", n, program})...)
 	}
@@ -219,13 +219,13 @@ func (s *stage) launch(c *contestant) (float64, error) {
 	cmd := exec.Command(c.argv[0], c.argv[1:]...)
 	cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
 	if s.Cluster != nil {
-		env := append(cmd.Env, "XDG_CACHE_HOME="+filepath.Join(s.Shared(), "cache")) // costs that ibrun remembers
+		env := append(cmd.Env, "XDG_CACHE_HOME="+filepath.Join(s.Shared(), "cache")) // where ibrun keeps launch costs
 		cmd = s.Command(context.Background(), c.argv...)
 		cmd.Env = env
 	}
 	r, err := figure.Run(patience, cmd)
 	if lines := bytes.Count(r.Out, []byte("\n")); err == nil && lines != c.lines {
-		err = fmt.Errorf("%d lines instead of %d: %s", lines, c.lines, r.Said)
+		err = fmt.Errorf("%d lines were printed, want %d: %s", lines, c.lines, r.Said)
 	}
 	if err == nil && c.read != nil {
 		err = c.read(r.Said)
@@ -238,7 +238,7 @@ func (s *stage) launch(c *contestant) (float64, error) {
 	return figure.Milliseconds(r.Took), err
 }
 
-// measure lets the contestants on a stage launch, turn by turn, after a round that does not count.
+// measure builds a stage and lets its contestants take turns, after a first round that does not count.
 func measure(rounds int, g group, s size, contestants func(*stage) []*contestant) (r row, err error) {
 	st, err := build(g, s)
 	if err != nil {
@@ -251,7 +251,7 @@ func measure(rounds int, g group, s size, contestants func(*stage) []*contestant
 		c.Do = func() (float64, error) {
 			took, err := st.launch(c)
 			if err != nil && !strings.HasPrefix(c.Name, ours) {
-				fmt.Println("  once more:", err) // mpiexec.hydra's proxies lose their connections now and then
+				fmt.Println("  once more:", err) // proxies of mpiexec.hydra sometimes lose their connections
 				return st.launch(c)
 			}
 			return took, err

@@ -13,7 +13,7 @@ import (
 	"ibrun/test/bench/figure"
 )
 
-// A sweep is over how long a session takes, besides what it costs in CPU time, and over nodes.
+// Sweep measures each combination of an added latency of sessions and a number of nodes.
 var (
 	sweepLatencies = []time.Duration{0, 50 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second}
 	sweepNodes     = []int{16, 64, 256}
@@ -29,7 +29,7 @@ func Sweep(args []string) error {
 	}
 	table := "# " + figure.Machine() + "\n"
 	for _, nodes := range sweepNodes {
-		table += "session takes besides\tpredicted, agents up\tmeasured, agents up\tibrun, whole job\t" +
+		table += "added time of a session\tpredicted, agents up\tmeasured, agents up\tibrun, whole job\t" +
 			"mpiexec.hydra, whole job\tbare sessions\n"
 		for _, latency := range sweepLatencies {
 			line, err := sweepPoint(ibrun, rounds, latency, nodes)
@@ -44,7 +44,8 @@ func Sweep(args []string) error {
 	return os.WriteFile(file, []byte(strings.TrimSpace(table)+"\n"), 0o644)
 }
 
-// sweepPoint measures one line. The round that does not count teaches ibrun what a session costs.
+// sweepPoint measures one line of the table. In the first round, which does not count, ibrun learns the cost of
+// a session.
 func sweepPoint(ibrun string, rounds int, latency time.Duration, nodes int) (line string, err error) {
 	var predicted, up []float64
 	r, err := measure(rounds, group{stand: true, latency: latency}, size{nodes, 1}, func(st *stage) []*contestant {
@@ -74,7 +75,7 @@ func sweepPoint(ibrun string, rounds int, latency time.Duration, nodes int) (lin
 func times(said []byte) (s timing.Summary, err error) {
 	at := bytes.Index(said, []byte(`{"nodes"`))
 	if at < 0 {
-		return s, fmt.Errorf("no line of times: %s", said)
+		return s, fmt.Errorf("no times in the output: %s", said)
 	}
 	return s, json.NewDecoder(bytes.NewReader(said[at:])).Decode(&s)
 }

@@ -19,13 +19,13 @@ import (
 // Bounds of docs/placement.md.
 const (
 	maxRead      = 20   // ms to read 256 CPUs
-	maxAllocated = 4    // MiB allocated by that
-	maxShown     = 0.25 // of the time of lstopo, by a process that prints them
-	maxBind      = 50   // us of a start
+	maxAllocated = 4    // MiB allocated by reading them
+	maxShown     = 0.25 // the time of ibrun --display topo, divided by that of lstopo
+	maxBind      = 50   // us that binding adds to a start
 )
 
-// Topo measures what placement costs: reading a node of 256 CPUs, in this process and beside lstopo as
-// a process of its own, and what binding adds to the start of a rank.
+// Topo measures the cost of placement: how long it takes to read a node of 256 CPUs, in this process and in a
+// process of its own beside lstopo, and how much longer the start of a rank takes with binding.
 func Topo(args []string) error {
 	var launcher string
 	if err := figure.Parse(args, &launcher); err != nil {
@@ -57,7 +57,7 @@ func reading(launcher, dir string, bounds *figure.Bounds) error {
 		runtime.ReadMemStats(&after)
 		allocated = max(allocated, after.TotalAlloc-before.TotalAlloc)
 		if m.Online.Len() != 256 || len(m.Notes) > 0 {
-			return 0, fmt.Errorf("%d CPUs were read, not 256: %q", m.Online.Len(), m.Notes)
+			return 0, fmt.Errorf("%d CPUs were read, want 256: %q", m.Online.Len(), m.Notes)
 		}
 		return figure.Milliseconds(took), nil
 	}}
@@ -85,7 +85,7 @@ func reading(launcher, dir string, bounds *figure.Bounds) error {
 	return nil
 }
 
-// binding compares starts with and without, in turns of as many starts as a node has ranks.
+// binding compares starts without and with binding, in turns of inARow starts each.
 func binding(bounds *figure.Bounds) error {
 	const starts = 640
 	cpus := slices.Collect(topo.Read(pseudo.Here()).Allowed.All())

@@ -14,11 +14,12 @@ import (
 
 const (
 	maxOfOptimum = 1.10
-	maxOfWaiting = 1.15 // where a session takes half a second or one, and a parent could begin all at once
+	maxOfWaiting = 1.15 // with a latency of 0.5 s or 1 s, where a parent could start all sessions at once
 )
 
-// treeLaunches are the numbers of agents with the latency of a session. It grows with them, so that two
-// cores, on which all agents share, are not what is measured. Bound is of the makespan beside T*.
+// treeLaunches lists numbers of agents with the latency of a session. The latency grows with the number, so
+// that the launch time does not depend on the two cores on which all agents run. The bound limits the makespan
+// divided by T*.
 var treeLaunches = []struct {
 	agents  int
 	latency time.Duration
@@ -31,8 +32,8 @@ var treeLaunches = []struct {
 	{64, time.Second, maxOfWaiting}, {128, time.Second, maxOfWaiting},
 }
 
-// Tree holds launches on this machine against the best tree that there could be. The remote shell waits
-// before it runs the command here, and the costs are those that the same launch shows.
+// Tree compares launches on this machine with the best possible tree. The remote shell waits and then runs the
+// command here. The best tree is computed with the costs that the same launch measures.
 func Tree(args []string) error {
 	var ibrun string
 	var rounds int
@@ -40,10 +41,10 @@ func Tree(args []string) error {
 		return err
 	}
 	fmt.Println(figure.Machine())
-	fmt.Printf("medians of %d launches after one that is only learned from; "+
+	fmt.Printf("medians of %d launches, after one from which ibrun learns the costs; "+
 		"T* is the makespan of the best tree for SEQ, REM and window of the same launch;\n", rounds)
-	fmt.Printf("floor is that of the best tree if a session took its latency and nothing else: " +
-		"no processor does that\n")
+	fmt.Printf("floor is the makespan of the best tree if a session took its latency only, " +
+		"and no CPU time\n")
 	fmt.Printf("%6s %9s %9s %9s %9s %10s %10s %10s %10s %7s\n",
 		"agents", "latency", "SEQ", "REM", "in flight", "all up", "all ready", "T*", "floor", "up / T*")
 	bounds := figure.Bounds{To: os.Stdout}
@@ -57,7 +58,7 @@ func Tree(args []string) error {
 	return bounds.Err()
 }
 
-// series runs launches of one size, each planned with the costs of those before.
+// series runs launches of one size, and prints a line. Each is planned with the costs of the launches before.
 func series(ibrun string, rounds, agents int, latency time.Duration) (ratio float64, err error) {
 	dir, err := os.MkdirTemp("", "bench-tree-")
 	if err != nil {
@@ -106,7 +107,7 @@ func series(ibrun string, rounds, agents int, latency time.Duration) (ratio floa
 	return ratio, nil
 }
 
-// optimum returns the makespan of the best tree for what a launch has cost, in milliseconds.
+// optimum returns the makespan of the best tree for the costs of a launch, in milliseconds.
 func optimum(s timing.Summary, agents int) float64 {
 	of := func(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 	cost := tree.Cost{SEQ: of(s.Measured.SEQ), REM: of(s.Measured.REM), Window: s.Measured.Window}

@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	fromEach = 1000                   // messages of one sender in a round
-	quiet    = 200 * time.Millisecond // after this time a datagram of plain UDP counts as lost
+	fromEach = 1000                   // messages of each sender in a round
+	quiet    = 200 * time.Millisecond // after this time without a datagram, the missing ones count as lost
 
 	// The all-to-all of small messages, once without and once with WithAggregation.
 	rolePlain   = "all"
 	roleBundled = "bundled"
 	eachTo      = 100              // messages from each rank to each
-	bundleWait  = time.Millisecond // the longest that a message waits for others
+	bundleWait  = time.Millisecond // the longest time that a message waits for others
 )
 
-// crowd measures messages of 1 KiB that all other ranks send to rank 0 at the same time: how many
-// arrive in a millisecond. Plain UDP loses some of them.
+// crowd measures how many messages of 1 KiB rank 0 receives per millisecond while all other ranks send to it.
+// Plain UDP loses some of them.
 func crowd(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error) {
 	c, to, err := crowdSocket(ctx, w)
 	if err != nil {
@@ -60,7 +60,7 @@ func crowdSocket(ctx context.Context, w *ibrun.World) (c *net.UDPConn, to netip.
 	return c, to, err
 }
 
-// gather runs one round with package ibrun, and returns the messages that rank 0 got in a millisecond.
+// gather runs one round with package ibrun, and returns how many messages rank 0 received per millisecond.
 func gather(ctx context.Context, w *ibrun.World) (float64, error) {
 	if err := w.Barrier(ctx); err != nil {
 		return 0, err
@@ -129,7 +129,7 @@ func gatherPlain(ctx context.Context, w *ibrun.World, c *net.UDPConn, to netip.A
 	}
 }
 
-// allToAll measures messages of 64 bytes from each rank to each, in turn.
+// allToAll measures how long it takes until each rank has sent eachTo messages of 64 bytes to each rank.
 func allToAll(ctx context.Context, w *ibrun.World, _ []int) ([]row, error) {
 	took, err := figure.Time(func() error {
 		sent := make(chan error, 1)

@@ -19,33 +19,33 @@ import (
 	"ibrun/test/bench/figure"
 )
 
-// Messages over a real verbs device beside ibv_rc_pingpong, both waiting for events or both polling, in
-// turns between two processes each. This needs a program that was built with cgo, and says so without.
+// This file measures messages over a real verbs device beside ibv_rc_pingpong. Both wait for events, or both
+// poll. They take turns, each between two processes. The program must be built with cgo. Otherwise opening the
+// device fails with an error that says so.
 
 const ibRounds = 5
 
 // Bounds of docs/dev/decisions/0012-infiniband.md.
 const (
-	maxPinned    = 64      // KiB registered without a peer
-	maxTrip      = 1.3     // of a round trip of ibv_rc_pingpong
-	minBandwidth = 0.9     // of its bandwidth, from streamed on
-	streamed     = 1 << 20 // bytes of a message of which bandwidth counts
+	maxPinned    = 64      // KiB of registered memory without a peer
+	maxTrip      = 1.3     // the time of a round trip, divided by that of ibv_rc_pingpong
+	minBandwidth = 0.9     // the bandwidth, divided by that of ibv_rc_pingpong, from streamed on
+	streamed     = 1 << 20 // bytes of a message from which on the bandwidth is compared
 )
 
-// MODE of the subcommands says how both sides wait.
+// Values of MODE, which says how both sides wait.
 const (
 	events  = "events"
 	polling = "polling"
 )
 
-// accepted is a sink that passes streams on.
+// accepted is a fabric.Sink that sends accepted streams to a channel.
 type accepted struct{ streams chan fabric.Stream }
 
 func (accepted) Datagram(fabric.Tuple, []byte) {}
 func (a accepted) Accepted(s fabric.Stream)    { a.streams <- s }
 
-// onCPU returns a command of one side. A program that polls has a CPU of its own, as a rank that ibrun
-// starts has.
+// onCPU returns the command of one side. A program that polls is bound to a CPU of its own, as ibrun binds ranks.
 func onCPU(mode, cpu, name string, args ...string) *exec.Cmd {
 	if mode == polling {
 		return exec.Command("taskset", append([]string{"-c", cpu, name}, args...)...)
@@ -53,9 +53,9 @@ func onCPU(mode, cpu, name string, args ...string) *exec.Cmd {
 	return exec.Command(name, args...)
 }
 
-// ofOurs is onCPU for this program.
+// ofOurs returns onCPU for this program.
 func ofOurs(mode, cpu string, args ...string) *exec.Cmd {
-	self, _ := os.Executable() // taskset has another /proc/self/exe
+	self, _ := os.Executable() // not /proc/self/exe, which would be taskset
 	return onCPU(mode, cpu, self, args...)
 }
 
@@ -68,8 +68,8 @@ func open(device, mode string) (*ib.Fabric, accepted, error) {
 	return f, a, err
 }
 
-// Echo is the other process. It sends messages back; the first eight digits of a stream are their
-// length.
+// Echo runs the other process, which sends all messages back. The first eight bytes of a stream give the length
+// of its messages in decimal digits.
 func Echo(args []string) error {
 	var device, mode string
 	if err := figure.Parse(args, &device, &mode); err != nil {
@@ -138,10 +138,10 @@ func startEcho(f *ib.Fabric, device, mode string) (*echo, error) {
 
 func (e *echo) kill() {
 	_ = e.other.Process.Kill()
-	_ = e.other.Wait() // with the error that it was killed
+	_ = e.other.Wait() // fails, because the process was killed
 }
 
-// dial returns a stream whose other end echoes messages of a length.
+// dial returns a stream whose other end echoes messages of size bytes.
 func (e *echo) dial(size int) (fabric.Stream, error) {
 	s, err := e.f.Dial(context.Background(), e.to, e.offer)
 	if err == nil {
@@ -167,7 +167,7 @@ func (e *echo) pingpong(size, trips int) (float64, error) {
 	defer s.Close()
 	m := make([]byte, size)
 	once := func() error { return streamTrip(s, m) }
-	// Queue pairs for later streams are made meanwhile, which counts as connecting.
+	// Meanwhile the fabric makes queue pairs for later streams, which must not be measured.
 	if err := figure.Repeat(max(1, trips/10), once); err != nil {
 		return 0, err
 	}
@@ -175,7 +175,7 @@ func (e *echo) pingpong(size, trips int) (float64, error) {
 	return figure.Microseconds(took) / float64(trips), err
 }
 
-// IB prints and judges the figures of a machine, whose name is part of theirs.
+// IB measures InfiniBand, prints the figures and compares them with their bounds. Each figure has the name MACHINE.
 func IB(args []string) error {
 	var device, mode, machine string
 	if err := figure.Parse(args, &device, &mode, &machine); err != nil {
@@ -221,8 +221,8 @@ func IB(args []string) error {
 	return bounds.Err()
 }
 
-// connects prints the time from Dial to the first echo: the first time, with all that streams share to
-// be made, and then with queue pairs that wait.
+// connects prints the time from Dial to the first echo: of the first stream, for which everything that streams
+// share is made, and then of streams that get a spare queue pair.
 func (e *echo) connects() error {
 	var warm []float64
 	sent := uint64(0)
@@ -245,7 +245,7 @@ func (e *echo) connects() error {
 		} else if after.Cold == before.Cold {
 			warm, sent = append(warm, took), max(sent, after.Control-before.Control)
 		}
-		next := time.Now().Add(time.Second) // until it is ready
+		next := time.Now().Add(time.Second) // until spare queue pairs are ready
 		for e.f.Counters().Made < uint64(i)+3 && time.Now().Before(next) {
 			time.Sleep(time.Millisecond)
 		}
@@ -257,8 +257,8 @@ func (e *echo) connects() error {
 	return nil
 }
 
-// inTurn is the time of a round trip in microseconds between two processes that end with it, as
-// those of ibv_rc_pingpong do: a process that polls would take its CPU from theirs.
+// inTurn returns the time of a round trip in microseconds between two new processes. They end before the next
+// measurement, as those of ibv_rc_pingpong do, because a process that polls takes CPU time from others.
 func inTurn(device, mode string, size, trips int) (float64, error) {
 	r, err := figure.Run(patience, ofOurs(mode, "0", ":turn", device, mode, strconv.Itoa(size), strconv.Itoa(trips)))
 	if err != nil {
@@ -267,7 +267,7 @@ func inTurn(device, mode string, size, trips int) (float64, error) {
 	return strconv.ParseFloat(strings.TrimSpace(string(r.Out)), 64)
 }
 
-// Turn is the process of inTurn that measures.
+// Turn runs the process of inTurn that measures.
 func Turn(args []string) error {
 	var device, mode string
 	var size, trips int
@@ -290,8 +290,8 @@ func Turn(args []string) error {
 	return err
 }
 
-// CurveIB prints a table of round trips of 1 byte to 1 MiB. Soft-RoCE under emulation carries the
-// longest in some milliseconds. A virtual machine prints more, so each line begins with a word.
+// CurveIB prints a table of round trips of 1 byte to 1 MiB. The longest take some milliseconds on emulated
+// Soft-RoCE. Each line begins with the word curve, because the output of the virtual machine has other lines.
 func CurveIB(args []string) error {
 	var device string
 	var rounds int
@@ -321,7 +321,7 @@ func CurveIB(args []string) error {
 
 var perTrip = regexp.MustCompile(`= ([0-9.]+) usec/iter`)
 
-// verbs is ibv_rc_pingpong, in microseconds of a round trip.
+// verbs returns a way that runs ibv_rc_pingpong. Its value is the time of a round trip in microseconds.
 func verbs(device, mode string, size, trips int) *figure.Way {
 	args := []string{"-d", device, "-g", "1", "-s", strconv.Itoa(size), "-n", strconv.Itoa(trips), "-p", "18517"}
 	if mode == events {
@@ -336,7 +336,7 @@ func verbs(device, mode string, size, trips int) *figure.Way {
 		defer server.Process.Kill()
 		for until := time.Now().Add(20 * time.Second); !listens(18517); {
 			if time.Now().After(until) {
-				return 0, errors.New("it does not listen")
+				return 0, errors.New("the server does not listen")
 			}
 			time.Sleep(5 * time.Millisecond)
 		}
@@ -346,14 +346,14 @@ func verbs(device, mode string, size, trips int) *figure.Way {
 		}
 		found := perTrip.FindSubmatch(r.Out)
 		if found == nil {
-			return 0, fmt.Errorf("it says no time: %s", r.Out)
+			return 0, fmt.Errorf("no time in the output: %s", r.Out)
 		}
 		return strconv.ParseFloat(string(found[1]), 64)
 	}}
 }
 
-// listens reports whether a process listens on a port of this machine (proc_net_tcp of the kernel's
-// documentation: state 0A). To try to listen would take the port from the server.
+// listens reports whether a process listens on a port of this machine (state 0A in /proc/net/tcp). It does not try
+// to listen itself, which would take the port from the server.
 func listens(port int) bool {
 	for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		text, _ := os.ReadFile(name) // there may be no IPv6

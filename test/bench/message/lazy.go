@@ -16,16 +16,16 @@ import (
 	"ibrun/test/bench/figure"
 )
 
-// autoBound limits the time of --lazy=auto, as a part of that of the better choice.
+// autoBound limits the time of --lazy=auto, divided by that of the better one of --lazy and --eager.
 const autoBound = 1.2
 
-// allTook finds the time that examples/alltoall took from barrier to barrier.
+// allTook matches the output of examples/alltoall, with the time from barrier to barrier.
 var allTook = regexp.MustCompile(`^\d+ ranks sent \d+ messages of \d+ bytes in (\S+)\n$`)
 
-// Lazy lets lazy, eager and auto take turns on the nodes of a virtual cluster, with two patterns.
-// DENSE is examples/alltoall, of which each rank sends to one rank of each node. SPARSE is
-// examples/stencil3d, of which the median first message counts; it depends on how the nodes happened
-// to start. Each pattern has its own number of rounds. Lazy fails if auto misses its bound.
+// Lazy measures jobs with --lazy, --eager and --lazy=auto in turns on the nodes of a virtual cluster, with two
+// patterns. DENSE is examples/alltoall, in which each rank sends to one rank of each node. SPARSE is
+// examples/stencil3d. Its value is the median time of first messages, which depends on the order in which nodes
+// start. Each pattern has its own number of rounds. Lazy fails if auto misses its bound.
 func Lazy(args []string) error {
 	var nodes, perNode, denseRounds, sparseRounds int
 	var launcher, dense, sparse string
@@ -70,7 +70,7 @@ func Lazy(args []string) error {
 	return missed
 }
 
-// allTime reads the time that examples/alltoall printed, in milliseconds.
+// allTime returns the time that examples/alltoall printed, in milliseconds.
 func allTime(r figure.Result) (float64, error) {
 	m := allTook.FindSubmatch(r.Out)
 	if m == nil {
@@ -80,7 +80,7 @@ func allTime(r figure.Result) (float64, error) {
 	return figure.Milliseconds(took), err
 }
 
-// firstTime reads the median time of first messages from the statistics, in milliseconds.
+// firstTime returns the median time of first messages from the statistics, in milliseconds.
 func firstTime(r figure.Result) (float64, error) {
 	for line := range bytes.Lines(r.Said) {
 		var s report.Statistics

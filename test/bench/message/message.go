@@ -1,7 +1,7 @@
-// Package message measures messages of package ibrun beside plain UDP and TCP of package net, in the
-// same processes and in turns: between the nodes of a virtual cluster, and on one machine. It also
-// measures lazy and eager jobs, and InfiniBand beside ibv_rc_pingpong, and has the ranks of the
-// patterns that package mpi compares with programs in C. It does not start clusters.
+// Package message measures messages of package ibrun beside plain UDP and TCP of package net, in the same
+// processes and in turns, between the nodes of a virtual cluster and on one machine. It also measures lazy and
+// eager jobs, and InfiniBand beside ibv_rc_pingpong. It has the ranks of the patterns that package mpi compares
+// with programs in C. The script test/bench/run starts the cluster.
 package message
 
 import (
@@ -23,7 +23,7 @@ import (
 // patience limits one job.
 const patience = 5 * time.Minute
 
-// role is a function that each rank of a job runs.
+// role is a function that each rank of a job runs. The rows of rank 0 are printed.
 type role func(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error)
 
 var roles = map[string]role{
@@ -32,7 +32,7 @@ var roles = map[string]role{
 	"stencil3d": stencil, "alltoall": everybody, "curve": curve, "tcp": curveOverTCP,
 }
 
-// Rank is one rank of a job. Rank 0 prints the rows of its role.
+// Rank runs one rank of a job. Rank 0 prints the rows of its role.
 func Rank(args []string) error {
 	var name string
 	var words []string
@@ -70,7 +70,8 @@ func Rank(args []string) error {
 	return w.Finalize(ctx)
 }
 
-// run runs a job of a role. The job is lazy: an eager one makes no look-up before the first message.
+// run runs a job of a role and returns its rows. The job is lazy, because in an eager one the first message needs
+// no look-up.
 func run(launcher, role string, number int, options ...string) (rows []row, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -90,15 +91,15 @@ func run(launcher, role string, number int, options ...string) (rows []row, err 
 const (
 	// firsts is the number of peers that rank 0 sends a first message to.
 	firsts = 7
-	// jobsOfFirst is the number of jobs of first messages in a round: the ratio of one job has a standard
-	// deviation of 0.15 on a busy machine, and the median of 20 jobs one of 0.04.
+	// jobsOfFirst is the number of jobs of first messages in a round. On a busy machine the ratio of one job
+	// has a standard deviation of 0.15, and the median of 20 jobs one of 0.04.
 	jobsOfFirst = 4
-	// senders is the number of ranks that send to rank 0 at the same time, on nodes of seven.
+	// senders is the number of ranks that send to rank 0 at the same time, seven on each node.
 	senders = 63
 )
 
-// Data measures between the nodes of a virtual cluster of 10, prints a table of ratios and bounds, puts
-// it on a page, too, and fails if a bound is missed.
+// Data measures messages between the nodes of a virtual cluster of 10. It prints a table of ratios and bounds,
+// writes it to a page, and fails if a bound is missed.
 func Data(args []string) error {
 	var launcher, page string
 	var rounds int
@@ -115,7 +116,7 @@ func Data(args []string) error {
 		run  func() ([]row, error)
 	}{
 		{1, job("trips", rounds, names[:2]...)}, {1, job("streams", rounds, names[:2]...)},
-		{jobsOfFirst * rounds, job("first", rounds, names[:1+firsts]...)}, // each job can measure them once
+		{jobsOfFirst * rounds, job("first", rounds, names[:1+firsts]...)}, // a job has one first message
 		{1, job("crowd", rounds, append([]string{names[0]}, each(7, names[1:])...)...)},
 	} {
 		var times [][]row
@@ -158,7 +159,7 @@ func each(ranks int, nodes []string) (list []string) {
 	return list
 }
 
-// Here measures two ranks of one machine, and fails if a bound is missed.
+// Here measures messages between two ranks on one machine, and fails if a bound is missed.
 func Here(args []string) error {
 	var launcher string
 	var rounds int

@@ -16,8 +16,8 @@ const (
 	bulk  = 64 << 20 // bytes of a stream
 )
 
-// trips returns a role of two ranks that measures round trips of messages. The keys of names are the
-// lengths. The first number of each role that returns rows is the number of rounds.
+// trips returns a role of two ranks that measures round trips of messages. The keys of names are the lengths of
+// messages. As in all roles that return rows, the first number is the number of rounds.
 func trips(names map[int]string) role {
 	return func(ctx context.Context, w *ibrun.World, numbers []int) (rows []row, err error) {
 		p, err := newPlain(ctx, w, 1)
@@ -33,7 +33,7 @@ func trips(names map[int]string) role {
 			if err != nil {
 				return nil, err
 			}
-			late.ours, late.theirs = late.ours[1:], late.theirs[1:] // the first round warms both
+			late.ours, late.theirs = late.ours[1:], late.theirs[1:] // the first round does not count
 			usual := atMost(names[size]+", median, beside UDP", "us", median, 1.5)
 			if usual.CPU, err = median.ratioOfCPU(ctx, w, usual.What); err != nil {
 				return nil, err
@@ -44,7 +44,8 @@ func trips(names map[int]string) role {
 	}
 }
 
-// spread returns the median of many calls in microseconds, and adds the 99th percentile to a list.
+// spread returns a function that measures many calls of f. It returns their median in microseconds, and adds the
+// 99th percentile to late.
 func spread(late *[]float64, f func() error) func() (float64, error) {
 	return func() (float64, error) {
 		all := make([]float64, 0, count)
@@ -62,7 +63,7 @@ func spread(late *[]float64, f func() error) func() (float64, error) {
 	}
 }
 
-// trip is one round trip of a message, at either end.
+// trip makes one round trip of a message, as rank 0 or rank 1.
 func trip(ctx context.Context, w *ibrun.World, m []byte) error {
 	if w.Rank() == 0 {
 		if err := w.Send(ctx, 1, m); err != nil {
@@ -74,7 +75,7 @@ func trip(ctx context.Context, w *ibrun.World, m []byte) error {
 		return err
 	}
 	if len(got) != len(m) {
-		return fmt.Errorf("a message has %d bytes, not %d", len(got), len(m))
+		return fmt.Errorf("a message has %d bytes, want %d", len(got), len(m))
 	}
 	if w.Rank() == 1 {
 		err = w.Send(ctx, 0, got)
@@ -83,7 +84,8 @@ func trip(ctx context.Context, w *ibrun.World, m []byte) error {
 	return err
 }
 
-// stream describes long messages in a row. Their rate, divided by that of TCP, must reach the bound.
+// stream describes a series of long messages in one direction. Their rate, divided by that of TCP, must reach the
+// bound.
 type stream struct {
 	what  string
 	size  int
@@ -99,7 +101,7 @@ func streams(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error) 
 	})
 }
 
-// here is the role of two ranks of one machine.
+// here is the role of two ranks on one machine.
 func here(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error) {
 	small, err := trips(map[int]string{64: "small"})(ctx, w, numbers)
 	if err != nil {
@@ -113,7 +115,7 @@ func here(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error) {
 	return append(small[:1], long...), err
 }
 
-// inRow measures messages in a row from rank 0 to rank 1.
+// inRow measures series of messages from rank 0 to rank 1.
 func inRow(ctx context.Context, w *ibrun.World, rounds int, list []stream) (rows []row, err error) {
 	p, err := newPlain(ctx, w, 1)
 	if err != nil {
@@ -142,7 +144,7 @@ func inRow(ctx context.Context, w *ibrun.World, rounds int, list []stream) (rows
 	return rows, nil
 }
 
-// oneWay sends messages to rank 1, which answers the last one.
+// oneWay sends messages from rank 0 to rank 1, which answers the last one.
 func oneWay(ctx context.Context, w *ibrun.World, messages int, m []byte) error {
 	if w.Rank() == 0 {
 		if err := figure.Repeat(messages, func() error { return w.Send(ctx, 1, m) }); err != nil {
@@ -161,9 +163,9 @@ func oneWay(ctx context.Context, w *ibrun.World, messages int, m []byte) error {
 	return w.Send(ctx, 0, []byte("done"))
 }
 
-// first measures the first message to each of several peers until its answer, beside what it may
-// take: a question through the tree, and round trips over the link as cold as it is. One and a half
-// of these bring the message, and half of one the answer.
+// first measures the time from the first message to each of several peers until its answer. It compares it with
+// the time of a look-up through the tree and two first round trips of UDP over the same link: one and a half for
+// connecting and the message, and a half for the answer.
 func first(ctx context.Context, w *ibrun.World, _ []int) ([]row, error) {
 	var p pair
 	for to := 1; to < w.Size(); to++ {

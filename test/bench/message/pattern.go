@@ -10,14 +10,14 @@ import (
 	"ibrun/test/bench/figure"
 )
 
-// The roles below are held against test/bench/mpi/c/pattern.c, which does the same over MPI. Rank 0
+// The roles in this file are compared with test/bench/mpi/c/pattern.c, which does the same over MPI. Rank 0
 // prints a line for each length of messages: bytes, and microseconds of a step or of a round trip.
 
 func printLine(bytes int, took time.Duration, count int) {
 	fmt.Printf("%d %.3f\n", bytes, figure.Microseconds(took)/float64(count))
 }
 
-// stencil has each rank exchange messages with its neighbours in an open box.
+// stencil makes each rank exchange messages with its neighbours in a box without periodic boundaries.
 func stencil(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error) {
 	var list []int
 	stride := 1
@@ -34,7 +34,7 @@ func stencil(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error) 
 	return nil, steps(ctx, w, list, numbers)
 }
 
-// box splits n ranks into three factors as near to each other as they come.
+// box splits n into three factors that differ as little as possible.
 func box(n int) (dims [3]int) {
 	dims = [3]int{n, 1, 1}
 	best := n
@@ -48,7 +48,7 @@ func box(n int) (dims [3]int) {
 	return dims
 }
 
-// everybody has each rank exchange messages with all others, the next one first.
+// everybody makes each rank exchange messages with all others, first with the next rank.
 func everybody(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error) {
 	var list []int
 	for i := 1; i < w.Size(); i++ {
@@ -57,11 +57,11 @@ func everybody(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error
 	return nil, steps(ctx, w, list, numbers)
 }
 
-// steps exchanges messages with the same peers again and again. The numbers are those of steps and of
-// bytes.
+// steps exchanges messages with the same peers in each step. numbers holds the number of steps and the length of
+// messages.
 func steps(ctx context.Context, w *ibrun.World, peers []int, numbers []int) error {
 	if len(numbers) != 2 {
-		return fmt.Errorf("%d numbers, not steps and bytes", len(numbers))
+		return fmt.Errorf("%d numbers, want steps and bytes", len(numbers))
 	}
 	count, m, number := numbers[0], make([]byte, numbers[1]), 0
 	step := func() error {
@@ -79,7 +79,7 @@ func steps(ctx context.Context, w *ibrun.World, peers []int, numbers []int) erro
 				return err
 			}
 			if len(got) != len(m) || got[len(m)-1] != byte(from+number) {
-				return fmt.Errorf("a wrong message from rank %d", from)
+				return fmt.Errorf("a message from rank %d has wrong contents", from)
 			}
 			w.Free(got)
 		}
@@ -104,13 +104,12 @@ func steps(ctx context.Context, w *ibrun.World, peers []int, numbers []int) erro
 	return err
 }
 
-// curve has two ranks make round trips of 1 byte to the given number, each size four times the one
-// before.
+// curve makes two ranks exchange messages of 1 byte to a maximum, each length four times the one before.
 func curve(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error) {
 	return nil, allLengths(w, numbers[0], func(m []byte) error { return trip(ctx, w, m) })
 }
 
-// curveOverTCP is curve over a connection of package net.
+// curveOverTCP does the same as curve over a TCP connection of package net.
 func curveOverTCP(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error) {
 	p, err := newPlain(ctx, w, 1)
 	if err != nil {

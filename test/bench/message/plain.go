@@ -18,8 +18,8 @@ type plain struct {
 	buf []byte
 }
 
-// address returns the address of this node on the link of a virtual cluster, or that of the loopback
-// if the machine has no other network.
+// address returns the address of this node in the network of the virtual cluster, or the loopback address if the
+// machine has no other network.
 func address() (net.IP, error) {
 	all, err := net.InterfaceAddrs()
 	if err != nil {
@@ -33,11 +33,10 @@ func address() (net.IP, error) {
 	return net.IPv4(127, 0, 0, 1), nil
 }
 
-// plains counts the calls of newPlain: each call has keys of its own, since a value that was put never
-// changes.
+// plains counts the calls of newPlain. Each call uses keys of its own, because a value that was put cannot be changed.
 var plains int
 
-// newPlain connects rank 0 and another rank. All other ranks get nil.
+// newPlain connects rank 0 and the rank to. It returns nil in all other ranks.
 func newPlain(ctx context.Context, w *ibrun.World, to int) (*plain, error) {
 	plains++
 	if w.Rank() != 0 && w.Rank() != to {
@@ -85,7 +84,7 @@ func newPlain(ctx context.Context, w *ibrun.World, to int) (*plain, error) {
 	return p, err
 }
 
-// datagram makes one round trip, at either end.
+// datagram makes one round trip of UDP, as rank 0 or the other rank.
 func (p *plain) datagram(rank, size int) error {
 	if rank == 0 {
 		if _, err := p.udp.WriteToUDPAddrPort(p.buf[:size], p.to); err != nil {

@@ -19,18 +19,18 @@ type row struct {
 	Unit         string
 	Ours, Theirs float64
 	Ratio, Bound float64
-	Least        bool    // the ratio should be large
-	CPU          float64 // processor time of both ranks, divided by that of plain sockets; 0: not measured
+	Least        bool    // the bound is a lower one
+	CPU          float64 // processor time of both ranks, divided by that of plain sockets, or 0
 }
 
-// pair has the values of both ways, one for each round, and the processor time of this rank for them.
-// The processor time is a guide on a machine that is busy otherwise.
+// pair has the values of both ways, one for each round, and the processor time that this rank spent on them. The
+// processor time helps to judge values of a busy machine.
 type pair struct {
 	ours, theirs           []float64
 	spentOurs, spentTheirs time.Duration
 }
 
-// beside measures two ways in turns, after a round that does not count.
+// beside measures two functions in turns, after a first round that does not count.
 func beside(rounds int, ours, theirs func() (float64, error)) (p pair, err error) {
 	charged := func(to *time.Duration, f func() (float64, error)) *figure.Way {
 		return &figure.Way{Name: "in turns", Do: func() (float64, error) {
@@ -46,8 +46,8 @@ func beside(rounds int, ours, theirs func() (float64, error)) (p pair, err error
 	return p, err
 }
 
-// ratioOfCPU returns the processor time of both ranks with package ibrun, divided by that with plain
-// sockets. Rank 1 gets 0.
+// ratioOfCPU returns the processor time of both ranks with package ibrun, divided by that with plain sockets. In
+// rank 1 it returns 0.
 func (p pair) ratioOfCPU(ctx context.Context, w *ibrun.World, what string) (float64, error) {
 	if w.Rank() > 0 {
 		return 0, w.Put(ctx, "cpu "+what, fmt.Appendf(nil, "%d %d", p.spentOurs, p.spentTheirs))
@@ -61,8 +61,8 @@ func (p pair) ratioOfCPU(ctx context.Context, w *ibrun.World, what string) (floa
 	return float64(p.spentOurs+ours) / float64(p.spentTheirs+theirs), err
 }
 
-// atMost returns the row of a pair of times. The ratio is the median of the rounds' ratios: both ways of a
-// round were measured beside the same load.
+// atMost returns the row of a pair of times with an upper bound. The ratio is the median of the ratios of the
+// rounds, because both ways are measured under the same load within a round.
 func atMost(what, unit string, p pair, bound float64) row {
 	var ratios []float64
 	for i, v := range p.ours {
@@ -72,7 +72,7 @@ func atMost(what, unit string, p pair, bound float64) row {
 		Ratio: figure.Median(ratios), Bound: bound}
 }
 
-// atLeast returns the row of a pair of rates.
+// atLeast returns the row of a pair of rates with a lower bound.
 func atLeast(what, unit string, p pair, bound float64) row {
 	r := atMost(what, unit, p, bound)
 	r.Least = true

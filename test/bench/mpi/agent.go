@@ -19,12 +19,12 @@ import (
 
 const (
 	agentRanks = 16
-	maxMore    = 1024            // KiB that an agent may have more in memory with clients of PMIx
-	atRest     = 4 * time.Second // in which an agent is looked at: it gives back what clients needed at their start
+	maxMore    = 1024            // KiB of memory that clients of PMIx may add to an agent
+	atRest     = 4 * time.Second // how long an agent is observed, since it frees memory after a start
 )
 
-// Agent compares an agent's memory with clients of PMIx (test/mpi/testdata/pmixclient.c), all of which
-// have met in a fence, and with programs that say nothing to it.
+// Agent compares the memory of an agent that has clients of PMIx (test/mpi/testdata/pmixclient.c), after all of
+// them have passed a fence, with that of an agent whose ranks do not use it.
 func Agent(args []string) error {
 	var client string
 	var rounds int
@@ -46,8 +46,8 @@ func Agent(args []string) error {
 	return bounds.Err()
 }
 
-// resident runs a job and returns the smallest resident memory of its agent in KiB, after each rank has
-// printed that it has passed a fence.
+// resident runs a job and returns the smallest resident memory of its agent in KiB, after each rank has printed
+// that it has passed a fence.
 func resident(args ...string) (kib float64, err error) {
 	argv := append([]string{"-n", strconv.Itoa(agentRanks), "--launcher", "local", "--hosts", "a"}, args...)
 	cmd := exec.Command(built, argv...)
@@ -62,7 +62,7 @@ func resident(args ...string) (kib float64, err error) {
 	}
 	defer func() {
 		_ = cmd.Process.Signal(os.Interrupt)
-		_ = cmd.Wait() // with the error that it was interrupted
+		_ = cmd.Wait() // fails, because the job was interrupted
 	}()
 	passed := 0
 	for lines := bufio.NewScanner(out); passed < agentRanks && lines.Scan(); {

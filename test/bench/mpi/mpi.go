@@ -1,7 +1,7 @@
-// Package mpi holds programs of PMI and MPI under ibrun against the same under their own launchers,
-// turn by turn, and patterns of messages of package ibrun against the same over MPI. All subcommands
-// but Busy and Agent run on the front of a virtual cluster, and all in the directory that has
-// bin/ibrun and bin/fleet. It does not build programs or start clusters.
+// Package mpi compares programs of PMI and MPI under ibrun with the same programs under their own launchers, in
+// turns. It also compares patterns of messages of package ibrun with the same patterns over MPI. All subcommands
+// but Busy and Agent run on the front of a virtual cluster. The working directory must have bin/ibrun and
+// bin/fleet. The script test/bench/run builds all programs and starts the cluster.
 package mpi
 
 import (
@@ -18,23 +18,23 @@ import (
 	"ibrun/test/bench/figure"
 )
 
-// built is an ibrun that is not installed. The IBRUN of a subcommand is installed, as the other launchers
-// are (test/installed).
+// built is the path of an ibrun that is not installed. The argument IBRUN of a subcommand is installed, like the
+// other launchers (test/installed).
 const built = "bin/ibrun"
 
-// standIn is where each host of a virtual cluster has the rsh stand-in (cluster.VRSH).
+// standIn is the path of the rsh stand-in on each host of a virtual cluster (cluster.VRSH).
 const standIn = "/run/vcluster/vrsh"
 
-// job is a size of job on a cluster.
+// job describes the jobs of one size on a cluster.
 type job struct {
 	*figure.Job
 	ibrun  string
-	ranks  string // all of them, as launchers are told
+	ranks  string // the number of all ranks, as an argument of launchers
 	rounds int
 }
 
-// onCluster measures jobs of a size. The arguments are that of ibrun, nodes, ranks per node, rounds, and
-// then as many as there are texts.
+// onCluster calls measure for jobs of a size. The arguments are ibrun, nodes, ranks per node, rounds, and those
+// that are stored in texts.
 func onCluster(args []string, measure func(job) error, texts ...any) error {
 	var ibrun string
 	var nodes, perNode, rounds int
@@ -57,7 +57,7 @@ func (j job) underIbrun(argv ...string) []string {
 	return append([]string{j.ibrun, "-n", j.ranks, "-f", j.Hydra}, argv...)
 }
 
-// run runs a job once, with what Open MPI needs on two CPUs and as root.
+// run runs a job once, with the environment that Open MPI needs on two CPUs and as root.
 func run(patience time.Duration, argv []string) (figure.Result, error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), "UCX_TCP_PUT_ENABLE=n", "OMPI_MCA_mpi_yield_when_idle=1",
@@ -65,11 +65,11 @@ func run(patience time.Duration, argv []string) (figure.Result, error) {
 	return figure.Run(patience, cmd)
 }
 
-// reader reads from a job's output, or from how long it ran, what it took in seconds. If there is no
-// such value, the job is left out, as one that failed or hung (docs/mpi-programs.md).
+// reader returns the time of a job in seconds, from its output or from how long it ran. It returns
+// figure.ErrLeftOut for a job that failed or hung (docs/mpi-programs.md).
 type reader func(r figure.Result) (float64, error)
 
-// greeted is a reader of jobs in which each rank prints a text.
+// greeted returns a reader for jobs in which each rank prints a text. Its value is how long the job ran.
 func (j job) greeted(text string) reader {
 	return func(r figure.Result) (float64, error) {
 		if bytes.Count(r.Out, []byte("of "+j.ranks+": "+text)) != j.Ranks {
@@ -79,7 +79,7 @@ func (j job) greeted(text string) reader {
 	}
 }
 
-// printed is a reader of seconds in the output.
+// printed returns a reader that takes the seconds from the output.
 func printed(pattern *regexp.Regexp) reader {
 	return func(r figure.Result) (float64, error) {
 		found := pattern.FindSubmatch(r.Out)
@@ -90,8 +90,8 @@ func printed(pattern *regexp.Regexp) reader {
 	}
 }
 
-// compare lets a job under ibrun and one under another launcher take turns, prints their times by a
-// middle of those that are not left out, and returns the ratio.
+// compare runs a job under ibrun and one under another launcher in turns. It computes the middle of the times of
+// each, without jobs that are left out, prints both and returns their ratio.
 func compare(what string, rounds int, patience time.Duration, read reader, middle func([]float64) float64,
 	ours []string, theirName string, theirs []string) (ratio float64, err error) {
 	way := func(name string, argv []string) *figure.Way {
@@ -99,7 +99,7 @@ func compare(what string, rounds int, patience time.Duration, read reader, middl
 			if _, err := exec.LookPath(argv[0]); err != nil {
 				return 0, err
 			}
-			r, _ := run(patience, argv) // however it ends, its output tells
+			r, _ := run(patience, argv) // read decides by the output whether the job counts
 			return read(r)
 		}}
 	}
@@ -113,8 +113,8 @@ func compare(what string, rounds int, patience time.Duration, read reader, middl
 	return ratio, nil
 }
 
-// Hello runs programs of MPICH and of Open MPI (test/mpi/testdata/mpi.c, built for each) from the launch
-// to the last word of all ranks. A program of MPICH may hang between nodes, under its own launcher, too.
+// Hello measures programs of MPICH and of Open MPI (test/mpi/testdata/mpi.c, built for each) from the launch to
+// the end. A program of MPICH may hang between nodes, under its own launcher, too.
 func Hello(args []string) error {
 	var mpich, openMPI string
 	return onCluster(args, func(j job) error {
@@ -134,7 +134,8 @@ func Hello(args []string) error {
 	}, &mpich, &openMPI)
 }
 
-// Bounds of an exchange of a size: the time of mpiexec.hydra divided by ibrun's.
+// Lower bounds of the time of mpiexec.hydra divided by that of ibrun, for an exchange of boundNodes nodes with
+// boundPerNode ranks each.
 const (
 	minOverSSH   = 2.6
 	minOverRsh   = 1.1
@@ -142,8 +143,8 @@ const (
 	boundPerNode = 16
 )
 
-// Exchange runs a PMI exchange over ssh and over the rsh stand-in, by the clients test/pmi and
-// c/exchange.c. Besides IBRUN it runs bin/ibrun, which each node looks for.
+// Exchange measures a PMI exchange over ssh and over the rsh stand-in, with the clients test/pmi and c/exchange.c.
+// It runs them under IBRUN, under bin/ibrun, which each node must look for, and under mpiexec.hydra.
 func Exchange(args []string) error {
 	var inGo, inC string
 	return onCluster(args, func(j job) error {
@@ -158,13 +159,13 @@ func Exchange(args []string) error {
 	}, &inGo, &inC)
 }
 
-// exchange runs a PMI client that prints one line once its ranks have values of others.
+// exchange measures a PMI client that prints one line when its ranks have got values of other ranks.
 func (j job) exchange(what, program string, bounds *figure.Bounds) error {
 	way := func(name string, argv ...string) *figure.Way {
 		return &figure.Way{Name: name, Do: func() (float64, error) {
 			r, err := run(3*time.Minute, append(argv, "-n", j.ranks, "-f", j.Hydra, program))
 			if lines := bytes.Count(r.Out, []byte("\n")); err == nil && lines != 1 {
-				err = fmt.Errorf("%d lines were printed, not 1", lines)
+				err = fmt.Errorf("%d lines were printed, want 1", lines)
 			}
 			return r.Took.Seconds(), err
 		}}
@@ -197,12 +198,12 @@ func (j job) exchange(what, program string, bounds *figure.Bounds) error {
 
 // Bounds of jobs of Open MPI 5.
 const (
-	maxLaunch = 0.5 // of its own mpirun
-	maxInit   = 0.8 // of Open MPI 4.1 with libpmi under ibrun
+	maxLaunch = 0.5 // the time under ibrun, divided by that under its own mpirun
+	maxInit   = 0.8 // the time of MPI_Init, divided by that of Open MPI 4.1 with libpmi under ibrun
 )
 
-// Newer runs a program of Open MPI under ibrun and under its own mpirun with the files of another suite
-// in a root of its own (test/fleet): each rank enters it, and so does mpirun with its daemons.
+// Newer measures a program of Open MPI 5 under ibrun and under its own mpirun. The files of Open MPI 5 are in a
+// root file system of their own (test/fleet), which each rank enters, and also mpirun and its daemons.
 func Newer(args []string) error {
 	var root, program string
 	enter, err := filepath.Abs("bin/fleet")
@@ -238,8 +239,8 @@ func Newer(args []string) error {
 	}, &root, &program)
 }
 
-// Busy runs ranks of Open MPI on two CPUs that others keep busy. Ranks that wait call sched_yield, which
-// lets another rank go first only within one session (autogroups, sched(7)).
+// Busy measures ranks of Open MPI on two CPUs that other processes keep busy. Ranks that wait call sched_yield,
+// which lets another rank run first only if it is in the same session (autogroups, sched(7)).
 func Busy(args []string) error {
 	var program string
 	var rounds int
@@ -254,7 +255,7 @@ func Busy(args []string) error {
 		}
 		defer func() {
 			_ = other.Process.Kill()
-			_ = other.Wait() // with the error that it was killed
+			_ = other.Wait() // fails, because the process was killed
 		}()
 	}
 	job := []string{"-n", "4", "--bind-to", "none", "taskset", "-c", "0,1", program, "reductions", "60000"}

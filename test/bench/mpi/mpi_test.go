@@ -11,7 +11,7 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// Jobs whose output is not that of all ranks are left out.
+// TestCompareLeavesJobsOut requires that a job is left out if its output does not have a line of each rank.
 func TestCompareLeavesJobsOut(t *testing.T) {
 	j := job{Job: &figure.Job{Ranks: 1}, ranks: "1"}
 	counted := func(values []float64) float64 { return float64(len(values)) }
@@ -23,7 +23,8 @@ func TestCompareLeavesJobsOut(t *testing.T) {
 	require.ErrorContains(t, err, "no-such-launcher")
 }
 
-// The agent is found below the process that it descends from, and below no other.
+// TestAgentIsFoundBelowAProcess requires that agentBelow finds an agent that descends from a process, and none for
+// a process that does not exist.
 func TestAgentIsFoundBelowAProcess(t *testing.T) {
 	agent := exec.Command("sh", "-c", "read -r _", ":agent")
 	order, err := agent.StdinPipe()

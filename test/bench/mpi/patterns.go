@@ -13,19 +13,18 @@ import (
 	"ibrun/test/bench/message"
 )
 
-// patiencePattern limits one pattern: 64 ranks of MPI that poll share two processors.
+// patiencePattern limits one pattern. It is long because 64 ranks of MPI that poll share two processors.
 const patiencePattern = 2 * time.Minute
 
-// rival is the same pattern over a library. All are started by ibrun.
+// rival is a program that runs a pattern over one library. ibrun starts all of them.
 type rival struct {
 	name string
-	argv []string // before the pattern
-	part int      // of the steps that others make, if not 0: one in so many
+	argv []string // the command without the pattern
+	part int      // if not 0, the number of steps is divided by it
 }
 
-// rivals are package ibrun, MPICH and Open MPI. BENCH is this program and the others are c/pattern.c.
-// They leave MPI_Finalize out with MPICH: its ranks close their connections there with the help of each
-// other, and some wait for ever (docs/mpi-programs.md).
+// rivals returns package ibrun, MPICH and Open MPI. self is this program, the others are c/pattern.c. With MPICH
+// the program does not call MPI_Finalize, because some ranks hang there (docs/mpi-programs.md).
 func rivals(self, mpich, openMPI string) []rival {
 	return []rival{
 		{name: "ibrun", argv: []string{self, ":rank"}},
@@ -34,9 +33,9 @@ func rivals(self, mpich, openMPI string) []rival {
 	}
 }
 
-// crowded are the rivals where many ranks share a CPU. A rank of Open MPI yields. One of MPICH
-// (ch4:ucx) polls until its time slice ends, and has no setting for that, so a step takes as many
-// slices as there are ranks on the CPU: it makes fewer steps. The same program also yields itself.
+// crowded returns the rivals for jobs in which many ranks share a CPU. A rank of Open MPI yields. A rank of MPICH
+// (ch4:ucx) polls until its time slice ends, and no setting changes that. So a step takes as many time slices as
+// there are ranks on the CPU, and MPICH makes fewer steps. A further rival is MPICH with a program that yields.
 func crowded(self, mpich, openMPI string) []rival {
 	list := rivals(self, mpich, openMPI)
 	yields := rival{name: "MPICH, yielding", argv: append(slices.Clone(list[1].argv), "-yield")}
@@ -44,8 +43,8 @@ func crowded(self, mpich, openMPI string) []rival {
 	return slices.Insert(list, 2, yields)
 }
 
-// way is a rival with a pattern. Rank 0 prints pairs of numbers: bytes and microseconds. Its value is in
-// the last line.
+// way returns a way that runs a rival with a pattern. Rank 0 prints lines of two numbers, bytes and microseconds,
+// which way passes to each. The value of a round is the microseconds of the last line.
 func (j job) way(r rival, each func(bytes int, us float64), pattern ...string) *figure.Way {
 	return &figure.Way{Name: r.name, Do: func() (us float64, err error) {
 		result, err := run(patiencePattern, j.underIbrun(append(slices.Clone(r.argv), pattern...)...))
@@ -63,10 +62,9 @@ func (j job) way(r rival, each func(bytes int, us float64), pattern ...string) *
 	}}
 }
 
-// Apps measures a step of two programs of package ibrun beside the same over MPICH and Open MPI. It
-// puts a table on a page. There is no bound: which library is faster on processors that ranks share
-// depends on how they wait. A library that does not get through once is left out from then on, and
-// the table says so.
+// Apps measures a step of two programs of package ibrun beside the same programs over MPICH and Open MPI, and
+// writes a table to a page. There is no bound, because the fastest library on processors that ranks share depends
+// on how ranks wait. If a library fails or hangs once, it is left out from then on, and the table says so.
 func Apps(args []string) error {
 	var self, mpich, openMPI, page string
 	return onCluster(append([]string{built}, args...), func(j job) error {
@@ -130,7 +128,7 @@ func (j job) apps(rivals []rival, page string) error {
 			table += fmt.Sprintf("\n%s makes one in %d of the steps.\n", r.name, r.part)
 		}
 		if err := stuck[r.name]; err != nil {
-			table += fmt.Sprintf("\n%s did not get through within %v: %v\n", r.name, patiencePattern,
+			table += fmt.Sprintf("\n%s did not end within %v: %v\n", r.name, patiencePattern,
 				strings.TrimRight(err.Error(), ": \n"))
 		}
 	}
@@ -141,7 +139,7 @@ func (j job) apps(rivals []rival, page string) error {
 // maxCurve is the longest message of the curve.
 const maxCurve = 16 << 20
 
-// Curve measures round trips of all lengths between two nodes, and writes a table of medians in
+// Curve measures round trips of messages of many lengths between two nodes, and writes a table of medians in
 // microseconds.
 func Curve(args []string) error {
 	var self, mpich, openMPI, file string
