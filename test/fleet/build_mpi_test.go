@@ -15,8 +15,8 @@ import (
 	"ibrun/internal/skip"
 )
 
-// A mirror whose release nobody has signed is refused, even if this machine's configuration trusts
-// it, and nothing of the attempt is kept.
+// TestUnsignedIsRefused runs build with a mirror whose release is not signed. build must fail, even though the
+// machine's apt configuration trusts the mirror, and must leave only its lock.
 func TestUnsignedIsRefused(t *testing.T) {
 	codename, err := exec.Command("sh", "-c", `. /etc/os-release; printf %s "$ID $VERSION_CODENAME"`).Output()
 	require.NoError(t, err)

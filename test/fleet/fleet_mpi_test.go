@@ -18,7 +18,7 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// mpi and pmixClient are programs that tests of other packages use too.
+// These programs are also used by tests of other packages.
 const (
 	mpi        = "../mpi/testdata/mpi.c"
 	pmixClient = "../mpi/testdata/pmixclient.c"
@@ -29,7 +29,7 @@ const (
 func output(t *testing.T, c *cluster.Cluster, argv ...string) launch.Outcome {
 	t.Helper()
 	cmd := c.Command(t.Context(), argv...)
-	// What an mpirun leaves behind when it ends: a folder, and at times an ssh with its output.
+	// mpirun leaves a folder behind, and sometimes an ssh that still has its output open.
 	cmd.Env = append(os.Environ(), "TMPDIR="+c.Shared())
 	cmd.WaitDelay = waitfor.Deadline
 	return launch.Finish(t, cmd)
@@ -44,8 +44,8 @@ func TestFleet(t *testing.T) {
 	t.Run("client of PMIx", func(t *testing.T) { clientOfPMIx(t, c, suite.Own(), newer) })
 }
 
-// The command is the caller's process, on the caller's host, with the other suite's programs, which
-// it cannot change.
+// entered requires that a command under fleet is the caller's process on the caller's host, and has the programs
+// of the other suite, which it cannot change.
 func entered(t *testing.T, c *cluster.Cluster, newer suite.Suite) {
 	const script = `. /etc/os-release; echo $VERSION_ID; echo $$; pwd; cat /proc/sys/kernel/hostname /etc/hostname
 echo 5 >&5; ls /dev/shm; echo $OF_THE_CALLER; cat /etc/hosts; > /usr/new || echo refused`
@@ -70,8 +70,9 @@ exec 5>&1 "$@"`
 	require.NotContains(t, string(mounts), enter[1], "mounts end with the command")
 }
 
-// Open MPI 5 runs under its own mpirun over ssh: the bed works, and ibrun can be held against it.
-// docs/mpi-programs.md has what mpirun does not end well.
+// underItsOwnLauncher runs programs of Open MPI 5 under its own mpirun over ssh. They must end well, so that a
+// failure under ibrun is not one of the cluster or of Open MPI. docs/mpi-programs.md lists programs that fail
+// under mpirun.
 func underItsOwnLauncher(t *testing.T, c *cluster.Cluster, newer suite.Suite) {
 	own := newer.MPI(t, mpi, filepath.Join(c.Shared(), "mpi"))
 	mpirun := append(newer.Launcher(t, c.Shared()), "--host", "node0001:1,node0002:1", "-n", "2")
@@ -86,8 +87,8 @@ func underItsOwnLauncher(t *testing.T, c *cluster.Cluster, newer suite.Suite) {
 	}
 }
 
-// What the client of PMIx prints where libpmix is the server too: test/mpi/nodes expects the same of
-// ibrun.
+// clientOfPMIx runs the client of PMIx under mpirun, whose server is libpmix. It must print the lines that
+// test/mpi/nodes requires under ibrun.
 func clientOfPMIx(t *testing.T, c *cluster.Cluster, suites ...suite.Suite) {
 	for _, s := range suites {
 		client := s.PMIx(t, pmixClient, filepath.Join(c.Shared(), s.Name+"-pmixclient"))
@@ -98,7 +99,7 @@ func clientOfPMIx(t *testing.T, c *cluster.Cluster, suites ...suite.Suite) {
 	}
 }
 
-// withoutSlots leaves out the size of the universe: mpirun counts slots or nodes there.
+// withoutSlots removes the lines with the size of the universe, for which mpirun counts slots or nodes.
 func withoutSlots(all []string) []string {
 	return slices.DeleteFunc(all, func(line string) bool { return strings.Contains(line, ": univ-size = ") })
 }

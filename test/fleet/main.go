@@ -1,14 +1,14 @@
-// Fleet runs a command with the files of another Debian suite, as a rank too:
+// Command fleet runs a command, such as a rank, with the files of another Debian suite:
 //
 //	fleet ROOT COMMAND [ARG...]
 //
-// ROOT is what test/fleet/build has made. The command sees ROOT's /usr and /etc, read-only, and all
-// else as the caller does: /proc, /dev with /dev/shm, /tmp, home directories, and of /etc the name,
-// addresses, users and ssh of the host. It keeps the caller's process id, descriptors, environment,
-// working directory and network. All mounts are in a mount namespace that ends with the command; it
-// needs root.
+// test/fleet/build makes ROOT. The command sees ROOT's /usr and /etc, read-only. It sees all other folders as the
+// caller does, such as /proc, /dev, /tmp and home directories. Some files of /etc are also the host's: its name,
+// addresses, users and the configuration of ssh. The command keeps the caller's process id, descriptors,
+// environment, working directory and network. All mounts are in a mount namespace that ends with the command.
+// fleet needs root.
 //
-// A failure before the command runs is exit code 125 with a line on standard error.
+// If the command cannot be run, the exit code is 125, and standard error has a line that says why.
 package main
 
 import (
@@ -24,11 +24,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownFolders come from ROOT, all other folders of / from the host.
+// ownFolders lists the folders of / that come from ROOT. All others come from the host.
 var ownFolders = []string{"usr", "etc", "bin", "sbin", "lib", "lib32", "lib64", "libx32"}
 
-// hostParts of /etc say who and where the host is, and whom its ssh trusts. ROOT has all of them,
-// if only empty.
+// hostParts lists the parts of /etc that come from the host: its name, addresses, users and ssh. ROOT has empty
+// files in their places.
 var hostParts = []string{"hosts", "hostname", "passwd", "group", "nsswitch.conf", "resolv.conf", "machine-id", "ssh"}
 
 func main() {
@@ -41,7 +41,7 @@ func main() {
 	os.Exit(125)
 }
 
-// become turns this process into the command; it returns only if that fails.
+// become executes the command in this process. It returns only if that fails.
 func become(root string, argv []string) error {
 	folder, err := os.Getwd()
 	if err != nil {
@@ -73,7 +73,7 @@ func become(root string, argv []string) error {
 	return fmt.Errorf("%s: %w", path, syscall.Exec(path, argv, os.Environ()))
 }
 
-// assemble mounts a file system over root that shows root's own folders and the host's others.
+// assemble mounts a file system over root with root's own folders and all other folders of the host.
 func assemble(root string) error {
 	own := map[string]int{} // descriptors, since the new file system covers the paths
 	for _, name := range []string{"usr", "etc"} {
@@ -94,7 +94,7 @@ func assemble(root string) error {
 	if err := unix.Mount("fleet", root, "tmpfs", 0, "mode=0755"); err != nil {
 		return fmt.Errorf("mount tmpfs on %s: %w", root, err)
 	}
-	// Else the host's folder that has root in it would show this file system in itself.
+	// The host's folder that contains root is mounted in it, and must not contain this file system again.
 	if err := unix.Mount("", root, "", unix.MS_UNBINDABLE, ""); err != nil {
 		return fmt.Errorf("cannot make %s unbindable: %w", root, err)
 	}
@@ -128,7 +128,7 @@ func assemble(root string) error {
 	return nil
 }
 
-// links are the symbolic links in the uppermost folder of a root: bin to usr/bin and others.
+// links returns the symbolic links in the top folder of a root, such as bin to usr/bin.
 func links(root string) (map[string]string, error) {
 	entries, err := os.ReadDir(root)
 	if err != nil {
@@ -147,7 +147,7 @@ func links(root string) (map[string]string, error) {
 	return found, nil
 }
 
-// bind shows a folder, with all that is mounted in it, at a new path.
+// bind makes a folder and mounts another one there, with everything that is mounted in it.
 func bind(from, to string) error {
 	if err := os.Mkdir(to, 0o755); err != nil {
 		return err
@@ -155,7 +155,7 @@ func bind(from, to string) error {
 	return cover(from, to)
 }
 
-// cover is bind for a path that is there.
+// cover mounts a file or folder over an existing one.
 func cover(from, to string) error {
 	if err := unix.Mount(from, to, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("bind %s on %s: %w", from, to, err)

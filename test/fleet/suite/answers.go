@@ -9,9 +9,9 @@ import (
 // notFound is PMIX_ERR_NOT_FOUND.
 const notFound = -46
 
-// PMIxAnswers are the lines that all ranks of test/mpi's pmixclient.c print together, sorted, where
-// perNode ranks in a row are on node0001 and so on. The line of univ-size is not among them:
-// launchers do not agree what it counts.
+// PMIxAnswers returns the sorted lines that all ranks of test/mpi's pmixclient.c print together. The first perNode
+// ranks are on node0001, the next ones on node0002, and so on. The line of univ-size is left out, because
+// launchers give it different meanings.
 func PMIxAnswers(ranks, perNode int) (all []string) {
 	for rank := range ranks {
 		say := func(what, format string, args ...any) {
@@ -48,8 +48,8 @@ func PMIxAnswers(ranks, perNode int) (all []string) {
 	return all
 }
 
-// MPIAnswers returns the lines that all ranks of test/mpi's mpi.c print together, sorted. Parts of what it does can
-// be joined by "+".
+// MPIAnswers returns the sorted lines that all ranks of test/mpi's mpi.c print together. what is the argument of
+// mpi.c, in which several names can be joined by "+".
 func MPIAnswers(ranks int, what string) (all []string) {
 	for rank := range ranks {
 		for part := range strings.SplitSeq(what, "+") {
