@@ -16,13 +16,13 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// TestFabric holds the fabric against the conformance suite on a device that moves packets.
+// TestFabric runs the conformance suite of fabrics on a real device.
 func TestFabric(t *testing.T) {
 	inside.Require(t)
 	fabrictest.Run(t, func(t *testing.T, sink fabric.Sink) fabric.Fabric {
-		limit := waitfor.Deadline // if this machine is busy, the emulated one takes 10 s to make fifty streams
+		limit := waitfor.Deadline // on a busy machine it takes 10 s to make fifty streams
 		if strings.HasSuffix(t.Name(), "/dial_fails") {
-			limit = 2 * time.Second // the dial waits for all of it
+			limit = 2 * time.Second // the dial fails only after this time
 		}
 		f, err := ib.Open(ib.Config{Port: "rxe0:1", GIDIndex: -1, QKey: 0x11223344, DialTimeout: limit}, sink)
 		require.NoError(t, err)

@@ -16,7 +16,7 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// resources is what the kernel counts of all devices: queue pairs, memory regions and so on.
+// resources returns the kernel's counts of queue pairs, memory regions and so on, for all devices together.
 func resources(t *testing.T) map[string]uint64 {
 	t.Helper()
 	list, err := netlink.RdmaResourceList()
@@ -31,10 +31,10 @@ func resources(t *testing.T) map[string]uint64 {
 	return sum
 }
 
-// idle waits until there is again what there was before.
+// idle waits until the counts of resources are not larger than before.
 func idle(t *testing.T, before map[string]uint64) {
 	t.Helper()
-	waitfor.Require(t, "what the processes made is freed", func() bool {
+	waitfor.Require(t, "resources of the processes are freed", func() bool {
 		for name, n := range resources(t) {
 			if n > before[name] {
 				return false
@@ -44,14 +44,15 @@ func idle(t *testing.T, before map[string]uint64) {
 	})
 }
 
-// TestKilled ends a job in the middle, so that nothing is closed by those who opened it.
+// TestKilled kills a rank, which ends the job before any rank closes its device. The kernel must free all queue
+// pairs, and no rank may be left.
 func TestKilled(t *testing.T) {
 	inside.Require(t)
 	before := resources(t)
 	var errs bytes.Buffer
 	cmd := exec.Command(inside.Program("ibrun"), "--launcher", "local", "--launch-timeout", "2m", "-n", "4", "--hosts",
 		"a,b", "--map-by", "node", "--fabric", "ib", "--lazy", "--kill-grace", "0",
-		inside.Program("ring"), "-rounds", "1000000", "-bytes", "70000") // each pair is worth a stream
+		inside.Program("ring"), "-rounds", "1000000", "-bytes", "70000") // so much data that each pair gets a stream
 	cmd.Stderr = &errs
 	require.NoError(t, cmd.Start())
 	waitfor.Require(t, "queue pairs of all ranks", func() bool { return resources(t)["qp"] >= before["qp"]+4*2 })

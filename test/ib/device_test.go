@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 		"ibrun/lazy.test", "ibrun/cgo/verbs.test", "ibrun/fabric/ib/pathrecord.test")
 }
 
-// TestOtherPackages runs the tests of other packages that work on any device on those of this machine. The fake
-// library, with which these packages test the rest, has to behave as these devices do.
+// TestOtherPackages runs tests of other packages on the devices of this machine. These packages usually run them
+// with the fake library, which has to behave like a real one.
 func TestOtherPackages(t *testing.T) {
 	inside.Require(t)
 	for pkg, args := range map[string][]string{
@@ -68,7 +68,7 @@ func TestDevicesAreActive(t *testing.T) {
 	require.Equal(t, uint64(unix.RLIM_INFINITY), locked.Cur)
 }
 
-// received is how many packets came in at a device.
+// received returns how many packets a device has received.
 func received(t *testing.T, device string) int {
 	text, err := os.ReadFile("/sys/class/infiniband/" + device + "/ports/1/hw_counters/rcvd_pkts")
 	require.NoError(t, err)
@@ -77,8 +77,8 @@ func received(t *testing.T, device string) int {
 	return n
 }
 
-// TestPingpong lets rdma-core's own program talk from one device to the other, with each kind of
-// GID.
+// TestPingpong runs ibv_rc_pingpong of rdma-core between the two devices, with each kind of GID. Each device must
+// receive all packets of the other.
 func TestPingpong(t *testing.T) {
 	inside.Require(t)
 	const rounds, port = 50, 18515
@@ -96,8 +96,8 @@ func TestPingpong(t *testing.T) {
 			out := output(t, "ibv_rc_pingpong", append(common, "-d", "rxe1", "10.77.0.1")...)
 			require.Contains(t, out, fmt.Sprintf("%d iters", rounds))
 			require.NoError(t, server.Wait(), heard.String())
-			// A message of 4096 bytes is four packets of this MTU, and each device has all messages
-			// of the other.
+			// A message of 4096 bytes is four packets with this MTU, and each device receives all messages of
+			// the other one.
 			for i, device := range []string{"rxe0", "rxe1"} {
 				require.GreaterOrEqual(t, received(t, device)-before[i], 4*rounds, device)
 			}
@@ -105,7 +105,7 @@ func TestPingpong(t *testing.T) {
 	}
 }
 
-// listens reports whether something listens on a TCP port.
+// listens reports whether a process listens on a TCP port.
 func listens(t *testing.T, port int) bool {
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		text, err := os.ReadFile(table)
@@ -120,7 +120,7 @@ func listens(t *testing.T, port int) bool {
 	return false
 }
 
-// TestTopology reads the ports as ibrun does.
+// TestTopology requires that ibrun --display topo shows both devices with their ports and GIDs.
 func TestTopology(t *testing.T) {
 	inside.Require(t)
 	type gid struct {
@@ -151,8 +151,8 @@ func TestTopology(t *testing.T) {
 	require.Equal(t, want, machine.HCAs)
 }
 
-// TestGuest holds that the host's files can be written, and that a process left behind is
-// collected: tests of ibrun count both.
+// TestGuest requires that files can be written, and that an orphan is reaped when it ends. Tests of ibrun rely on
+// both.
 func TestGuest(t *testing.T) {
 	inside.Require(t)
 	name := filepath.Join(t.TempDir(), "file")
@@ -163,7 +163,7 @@ func TestGuest(t *testing.T) {
 	waitfor.Require(t, "the end of an orphan", func() bool { return unix.Kill(pid, 0) == unix.ESRCH })
 }
 
-// children are the processes of a program.
+// children returns the processes of a program.
 func children(t *testing.T, program string) (pids []int) {
 	t.Helper()
 	names, err := filepath.Glob("/proc/[0-9]*/comm")

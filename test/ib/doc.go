@@ -1,5 +1,3 @@
-// Package ib has no code but its tests, which run on real verbs devices: Soft-RoCE's, in a machine
-// of rdmavm's (make test-ib).
-//
-// It refuses to test what needs no device.
+// Package ib has tests that need real verbs devices. They run on Soft-RoCE in the virtual machine of test/rdmavm
+// (make test-ib). Tests that need no device are in the packages that they test.
 package ib

@@ -17,8 +17,8 @@ import (
 	"ibrun/test/rdmavm/inside"
 )
 
-// TestDoctor examines the machine's two devices: all is well. With little memory to lock, it is
-// not.
+// TestDoctor runs the doctor on the machine's two devices. It must find no error, and report all of both devices.
+// If a process may lock little memory, it must report exactly that.
 func TestDoctor(t *testing.T) {
 	inside.Require(t)
 	examine := func(kB, hosts string) (nodes []doctor.Node, code int, wrong []string) {
@@ -51,7 +51,7 @@ func TestDoctor(t *testing.T) {
 			link := fmt.Sprintf("eth%d", i)
 			require.Equal(t, fmt.Sprintf("rxe%d", i), h.Name)
 			require.Equal(t, h.Name, r.Verbs.Listed[i].Name)
-			require.Equal(t, h.GUID, r.Verbs.Listed[i].GUID, "netlink's in the order of sysfs")
+			require.Equal(t, h.GUID, r.Verbs.Listed[i].GUID, "netlink lists devices in the order of sysfs")
 			require.Equal(t, []string{link}, h.Links)
 			require.Contains(t, h.Files, fmt.Sprintf("/dev/infiniband/uverbs%d", i))
 			p := h.Ports[0]

@@ -20,14 +20,14 @@ import (
 	"ibrun/test/rdmavm/inside"
 )
 
-// figures is what --stats=json prints.
+// figures holds the output of --stats=json.
 type figures struct {
 	Mode, Fabric string
 	Ranks, Nodes int
 	Sums         map[string]int
 }
 
-// launch runs a job of an example and returns what it printed, and its figures.
+// launch runs a job of an example and returns its output and its figures.
 func launch(t *testing.T, args ...string) (stdout string, stats figures) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // 64 processes take turns at one slow CPU
@@ -47,9 +47,9 @@ func launch(t *testing.T, args ...string) (stdout string, stats figures) {
 	return out.String(), stats
 }
 
-// TestStencil: a queue pair at each end of each pair of ranks that talk off their node, and no
-// more. Faces are so long that each pair is worth one. Eight processes share a device, which has freed all when
-// they have ended.
+// TestStencil runs eight ranks that share a device. Each pair of ranks on different nodes that exchange messages
+// must have one queue pair at each end, and no more. The messages are so long that each pair gets a stream. The
+// device must free everything when the ranks have ended.
 func TestStencil(t *testing.T) {
 	inside.Require(t)
 	before := resources(t)
@@ -58,11 +58,11 @@ func TestStencil(t *testing.T) {
 	off := stats.Sums["peers"] - stats.Sums["local_peers"]
 	require.Equal(t, off, stats.Sums["stream_queue_pairs"])
 	require.Equal(t, 8, stats.Sums["datagram_queue_pairs"])
-	require.InDelta(t, 2*8, stats.Sums["spare_queue_pairs"], 8, "two for each rank, made in the background")
+	require.InDelta(t, 2*8, stats.Sums["spare_queue_pairs"], 8, "about two for each rank, made in the background")
 	idle(t, before)
 }
 
-// TestServiceLevelOfPath asks for the service level of a path on a device that has no subnet manager.
+// TestServiceLevelOfPath runs a job with --sl path on a device without a subnet manager. It must succeed.
 func TestServiceLevelOfPath(t *testing.T) {
 	inside.Require(t)
 	out, _ := launch(t, "-n", "2", "--hosts", "a,b", "--fabric", "ib", "--sl", "path", "--lazy",
@@ -70,8 +70,8 @@ func TestServiceLevelOfPath(t *testing.T) {
 	require.NotEmpty(t, out)
 }
 
-// TestMixed: two of four nodes have no port, and every rank talks to every other. Only ranks that
-// have one open it; by itself auto takes no port that is software.
+// TestMixed runs a job on four nodes, two of which have no port, and each rank sends to each other one. Only ranks
+// that have a port may open it. The job names the port, because --fabric auto alone takes no port of Soft-RoCE.
 func TestMixed(t *testing.T) {
 	inside.Require(t)
 	without := `case $IBRUN_HOST in b|c) unset IBRUN_HCA;; esac; exec "$0"`
@@ -82,7 +82,7 @@ func TestMixed(t *testing.T) {
 	require.Equal(t, 2, stats.Sums["datagram_queue_pairs"])
 }
 
-// TestTwoDevices: neighbours are at different ports, which reach each other.
+// TestTwoDevices runs a job whose ranks use two ports. Both devices must receive packets.
 func TestTwoDevices(t *testing.T) {
 	inside.Require(t)
 	before := []int{received(t, "rxe0"), received(t, "rxe1")}
@@ -93,8 +93,7 @@ func TestTwoDevices(t *testing.T) {
 	}
 }
 
-// TestSoftwareIsReported: Soft-RoCE is active and not taken by itself; -v says so, and does not say
-// that nothing is active.
+// TestSoftwareIsReported runs a job with --fabric auto, which does not take Soft-RoCE. -v must say so.
 func TestSoftwareIsReported(t *testing.T) {
 	inside.Require(t)
 	cmd := exec.Command(inside.Program("ibrun"), "--launcher", "local", "-v", "-n", "2", "--hosts", "a,b", "--fabric",
@@ -103,8 +102,8 @@ func TestSoftwareIsReported(t *testing.T) {
 	require.Contains(t, string(out), "port rxe0:1 is active, but it is made in software")
 }
 
-// TestDenied: a user who may not open the device files is told that, though libibverbs reports that
-// there are none.
+// TestDenied runs a job as a user who may not open the device files. The error must say so, although libibverbs
+// reports no device at all.
 func TestDenied(t *testing.T) {
 	inside.Require(t)
 	files, err := filepath.Glob("/dev/infiniband/uverbs*")
@@ -116,7 +115,7 @@ func TestDenied(t *testing.T) {
 		require.NoError(t, os.Chmod(f, 0o600))
 		defer os.Chmod(f, before.Mode().Perm())
 	}
-	dir, err := os.MkdirTemp("", "programs") // those of this machine are root's alone
+	dir, err := os.MkdirTemp("", "programs") // only root can read the programs of this machine
 	require.NoError(t, err)
 	defer os.RemoveAll(dir)
 	require.NoError(t, os.Chmod(dir, 0o755))

@@ -1,6 +1,6 @@
-// Survivor is a stencil that goes on when it loses ranks, nodes and ports, and ends with the result
-// that it would have had without. Ranks write checkpoints to a folder. When one of them was started
-// again, all agree on the last checkpoint that each has, and go on from there.
+// Command survivor is a stencil that goes on when it loses ranks, nodes and ports, and ends with the same result
+// as without losses. Ranks write checkpoints to a folder. After a rank was restarted, all ranks go back to the last
+// checkpoint that each of them has.
 //
 //	ibrun --on-failure restart --spares 1 -n 8 -H a:2,b:2,c:2,d:2,e:2 survivor -dir DIR -steps 1000
 package main
@@ -18,24 +18,24 @@ import (
 	"ibrun"
 )
 
-// every is how many steps lie between two checkpoints. Ranks of a ring of fewer than 2*every are
-// never more than one checkpoint apart.
+// every is the number of steps between two checkpoints. In a ring of fewer than 2*every ranks, no two ranks are
+// more than one checkpoint apart.
 const every = 10
 
-// cells is how many a rank has.
+// cells is the number of cells of a rank.
 const cells = 1000
 
 func main() {
-	dir := flag.String("dir", "", "where checkpoints go, which all nodes see")
-	steps := flag.Uint64("steps", 100, "of the stencil")
-	pause := flag.Duration("pause", 5*time.Millisecond, "after each step")
-	face := flag.Int("face", 4096, "bytes of a message beside its value")
+	dir := flag.String("dir", "", "folder for checkpoints, which all nodes see")
+	steps := flag.Uint64("steps", 100, "number of steps")
+	pause := flag.Duration("pause", 5*time.Millisecond, "pause after each step")
+	face := flag.Int("face", 4096, "additional bytes of each message")
 	flag.Parse()
 	w, err := ibrun.Init(context.Background())
 	if err == nil {
 		r := &rank{w: w, dir: *dir, steps: *steps, pause: *pause, face: *face}
 		if err = r.run(); err != nil {
-			w.Abort(1, err.Error()) // to exit would be one more failure to restart from
+			w.Abort(1, err.Error()) // after a mere exit ibrun would restart the rank
 		}
 	}
 	if err != nil {
@@ -52,13 +52,13 @@ type rank struct {
 	pause time.Duration
 	face  int
 
-	round uint64 // how often the ranks have agreed where to go on
+	round uint64 // how often the ranks have agreed on a checkpoint
 	step  uint64
 	own   []uint64
 	last  uint64 // step of the last checkpoint
 }
 
-// first is what a rank begins with.
+// first returns the first values of a rank's cells.
 func first(rank int) (own []uint64) {
 	own = make([]uint64, cells)
 	for i := range own {
@@ -67,7 +67,7 @@ func first(rank int) (own []uint64) {
 	return own
 }
 
-// next is one step: each cell and its neighbours, without rounding.
+// next returns the cells after one step. The values are integers, so the result is exact.
 func next(own []uint64, left, right uint64) []uint64 {
 	out := make([]uint64, len(own))
 	for i, v := range own {
@@ -83,7 +83,7 @@ func next(own []uint64, left, right uint64) []uint64 {
 	return out
 }
 
-// sum is a rank's part of the result.
+// sum returns a rank's part of the result.
 func sum(rank int, own []uint64) (s uint64) {
 	for i, v := range own {
 		s += v * uint64(2*(rank*cells+i)+1)
@@ -91,7 +91,7 @@ func sum(rank int, own []uint64) (s uint64) {
 	return s
 }
 
-// run plays until all ranks have the result.
+// run computes until all ranks have the result.
 func (r *rank) run() error {
 	ctx := context.Background()
 	own := first(r.w.Rank())
@@ -120,7 +120,7 @@ func (r *rank) run() error {
 	}
 }
 
-// attempt agrees with all where to go on, and goes to the end.
+// attempt agrees with all ranks on a checkpoint, and computes from there to the end.
 func (r *rank) attempt(ctx context.Context) (total uint64, err error) {
 	mine := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, r.round), r.last)
 	all, err := r.w.AllGather(ctx, mine)
@@ -151,7 +151,7 @@ func (r *rank) attempt(ctx context.Context) (total uint64, err error) {
 	return total, err
 }
 
-// advance is one step.
+// advance makes one step.
 func (r *rank) advance(ctx context.Context) error {
 	size := r.w.Size()
 	left, right := (r.w.Rank()+size-1)%size, (r.w.Rank()+1)%size
@@ -182,7 +182,7 @@ func (r *rank) advance(ctx context.Context) error {
 	return nil
 }
 
-// head is the round, the step and the value.
+// head is the length of the round, the step and the value in a message.
 const head = 3 * 8
 
 func (r *rank) send(ctx context.Context, to int, value uint64) error {
@@ -193,8 +193,7 @@ func (r *rank) send(ctx context.Context, to int, value uint64) error {
 	return r.w.Send(ctx, to, m)
 }
 
-// receive is the value of a neighbour for this step. What comes from before the ranks agreed again
-// does not count.
+// receive returns the value of a neighbour for this step. It drops messages of earlier rounds.
 func (r *rank) receive(ctx context.Context, from int) (uint64, error) {
 	for {
 		m, err := r.w.RecvFrom(ctx, from)
@@ -219,7 +218,7 @@ func (r *rank) file(step uint64) string {
 	return filepath.Join(r.dir, fmt.Sprintf("%d.%d", r.w.Rank(), step))
 }
 
-// checkpoint keeps this step, and the one before.
+// checkpoint writes a checkpoint of this step, and removes one that is no longer needed.
 func (r *rank) checkpoint() error {
 	b := make([]byte, 0, cells*8)
 	for _, v := range r.own {
@@ -234,12 +233,12 @@ func (r *rank) checkpoint() error {
 	}
 	r.last = r.step
 	if r.step >= 3*every {
-		_ = os.Remove(r.file(r.step - 3*every)) // it was there unless ranks went back
+		_ = os.Remove(r.file(r.step - 3*every)) // it may not exist if ranks went back
 	}
 	return nil
 }
 
-// recover finds the last checkpoint of an earlier start of this rank.
+// recover loads the last checkpoint that an earlier start of this rank wrote, if there is one.
 func (r *rank) recover() error {
 	if r.w.Restarted() == 0 {
 		return nil

@@ -24,12 +24,12 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// launcher is ibrun.
+// launcher is the path of ibrun.
 var launcher string
 
 func TestMain(m *testing.M) { os.Exit(product.Run(m, &launcher)) }
 
-// expected is the result without a fault, of one process.
+// expected returns the result without a fault, computed in one process.
 func expected(ranks int, steps uint64) (total uint64) {
 	all := make([][]uint64, ranks)
 	for i := range all {
@@ -48,15 +48,15 @@ func expected(ranks int, steps uint64) (total uint64) {
 	return total
 }
 
-// job is a stencil under way.
+// job is a running stencil.
 type job struct {
 	t              *testing.T
 	c              *cluster.Cluster
-	stdout, stderr screen.Screen // read while they grow
+	stdout, stderr screen.Screen // read while the job runs
 	ended          chan struct{}
 }
 
-// until waits for what the job prints.
+// until waits until the job has printed a text.
 func (j *job) until(of *screen.Screen, text string) {
 	j.t.Helper()
 	j.await(text, func() bool { return strings.Contains(of.String(), text) })
@@ -70,13 +70,13 @@ func (j *job) await(what string, is func() bool) {
 		case <-time.After(10 * time.Millisecond):
 		case <-j.ended:
 			if !is() {
-				require.FailNow(j.t, "it does not come", "%s\n%s\n%s", what, &j.stdout, &j.stderr)
+				require.FailNow(j.t, "the job has ended", "%s\n%s\n%s", what, &j.stdout, &j.stderr)
 			}
 		}
 	}
 }
 
-// steps waits until the stencil has done some more.
+// steps waits until the stencil has made some more steps.
 func (j *job) steps(more int) {
 	j.t.Helper()
 	before := strings.Count(j.stdout.String(), "step ")
@@ -85,8 +85,8 @@ func (j *job) steps(more int) {
 	})
 }
 
-// TestStencil: in one run a stencil over InfiniBand loses a port, a rank and an inner node, which a
-// spare replaces, and gets the port back. It ends with the right result.
+// TestStencil runs a stencil over InfiniBand. It loses a port, a rank and an inner node, which a spare replaces, and
+// gets the port back. It must end with the right result.
 func TestStencil(t *testing.T) {
 	if os.Getuid() != 0 {
 		skip.Because(t, "virtual clusters need root")
@@ -152,7 +152,7 @@ func (j *job) kill(node, program string) {
 	require.FailNow(j.t, "no process", "%s on %s", program, node)
 }
 
-// onDevice runs a rank where the devices of its host are there.
+// onDevice is a shell command that runs a rank with the devices of its host.
 const onDevice = `. "$1/devices.$(hostname)" && shift && exec unshare -m sh -c 'at=$(mktemp -d) &&
 mount -t tmpfs tmpfs "$at" && mkdir "$at/upper" "$at/work" &&
 mount -t overlay overlay -o "lowerdir=/dev,upperdir=$at/upper,workdir=$at/work" /dev &&

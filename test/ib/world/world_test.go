@@ -22,8 +22,8 @@ import (
 )
 
 var (
-	bin     string             // the folder of ibrun and ring
-	network *fakeverbs.Network // has the library
+	bin     string             // the folder with ibrun and ring
+	network *fakeverbs.Network // provides the fake library
 )
 
 func TestMain(m *testing.M) {
@@ -50,7 +50,7 @@ func run(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// namespace returns a command that runs a script, as root of a mount namespace of its own.
+// namespace returns a command that runs a script as root in a mount namespace of its own.
 func namespace(t *testing.T, script string, args ...string) *exec.Cmd {
 	if os.Getuid() != 0 {
 		skip.Because(t, "mounting needs root")
@@ -58,12 +58,12 @@ func namespace(t *testing.T, script string, args ...string) *exec.Cmd {
 	return exec.Command("unshare", append([]string{"-m", "sh", "-c", script, "sh"}, args...)...)
 }
 
-// local are the arguments of ibrun for two ranks on two nodes.
+// local returns arguments of ibrun for two ranks on two nodes.
 func local(more ...string) []string {
 	return append([]string{"--launcher", "local", "--hosts", "a,b", "-n", "2"}, more...)
 }
 
-// onDevice runs a ring on nodes that have a device. Opening it fails with that errno, unless it is 0.
+// onDevice runs a ring on nodes that have a device. Opening the device fails with failure, unless that is 0.
 func onDevice(t *testing.T, failure syscall.Errno, args ...string) launch.Outcome {
 	t.Helper()
 	cmd := namespace(t, `mount -t tmpfs tmpfs "$1" && mkdir "$1/upper" "$1/work" && mount -t overlay overlay `+
@@ -77,9 +77,8 @@ func onDevice(t *testing.T, failure syscall.Errno, args ...string) launch.Outcom
 	return launch.Finish(t, cmd)
 }
 
-// TestWorldOfTwoNetworks: one node has InfiniBand, as its rank is told by the variable that agents
-// set, and the other has not. With --fabric auto that rank opens both, and the two talk over
-// Ethernet.
+// TestWorldOfTwoNetworks runs a job in which one rank has InfiniBand, by the variable that agents set, and the other
+// one has not. With --fabric auto the first rank must open both networks, and the two must use Ethernet.
 func TestWorldOfTwoNetworks(t *testing.T) {
 	for fabric, pairs := range map[string]int{"auto": 1, "udp": 0} {
 		o := onDevice(t, 0, "--lazy", "--fabric", fabric, "sh", "-c",
@@ -89,8 +88,8 @@ func TestWorldOfTwoNetworks(t *testing.T) {
 	}
 }
 
-// A port that is listed and cannot be opened: --fabric auto takes Ethernet and says why with -v,
-// --fabric ib says why and ends the job.
+// TestWorldDeviceCannotBeOpened runs jobs with a port that is listed and cannot be opened. --fabric auto must use
+// Ethernet and say why with -v. --fabric ib must end the job and say why.
 func TestWorldDeviceCannotBeOpened(t *testing.T) {
 	port := []string{"sh", "-c", `export IBRUN_HCA=mlx5_0:1; exec "$0" "$@"`}
 	for _, mode := range []string{"--lazy", "--eager"} {
@@ -106,12 +105,12 @@ func TestWorldDeviceCannotBeOpened(t *testing.T) {
 	}
 }
 
-// withoutHeader compiles where gcc does not find verbs.h. The option for the package keeps what is compiled
-// apart in the build cache, and changes nothing else.
+// withoutHeader is a shell command that runs go build while gcc cannot find verbs.h. The option -e for the package
+// has no other effect than a separate entry in the build cache.
 const withoutHeader = `mount -t tmpfs tmpfs /usr/include/infiniband && exec go build -gcflags=ibrun/cgo/verbs=-e "$@"`
 
-// A program that was compiled with cgo and without verbs.h runs over Ethernet, and says with --fabric ib why it
-// cannot run over InfiniBand.
+// TestWorldBuiltWithoutHeader compiles a program with cgo and without verbs.h. It must run over Ethernet, and with
+// --fabric ib it must say why it cannot run over InfiniBand.
 func TestWorldBuiltWithoutHeader(t *testing.T) {
 	ring := filepath.Join(bin, "ring-without-header")
 	o := launch.Finish(t, namespace(t, withoutHeader, "-o", ring, "ibrun/examples/ring"))
@@ -126,7 +125,7 @@ func TestWorldBuiltWithoutHeader(t *testing.T) {
 		`\(Debian: libibverbs-dev\) and -tags ib; see ibrun --doctor, or use --fabric udp$`, o.Stderr)
 }
 
-// With -tags ib a missing header is an error of the compiler.
+// TestTagNeedsHeader requires that a missing header is an error of the compiler with -tags ib.
 func TestTagNeedsHeader(t *testing.T) {
 	o := launch.Finish(t, namespace(t, withoutHeader, "-tags", "ib", "ibrun/cgo/verbs"))
 	require.Equal(t, 1, o.Code, o.Stderr)
