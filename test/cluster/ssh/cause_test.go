@@ -10,7 +10,7 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// What a node does to a session is said as what it is.
+// TestCauses breaks the start of a session on a node in several ways. The error must name the real cause.
 func TestCauses(t *testing.T) {
 	c := own(t, cluster.Config{Nodes: 1})
 	on := func(command string) {
@@ -42,8 +42,8 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// Packets to a node vanish and those from it arrive: it gives up, and that is said
-// as far as it is known here.
+// TestCutOneWay drops the packets to a node, while packets from it arrive. The node must give up, and the message must
+// say as much of that as the front can know.
 func TestCutOneWay(t *testing.T) {
 	t.Parallel()
 	c := own(t, cluster.Config{Nodes: 2})

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Programs of Charm++'s layer netlrts over real nodes and real ssh, in each generation of their
-// table: the addresses in it are those by which nodes reach each other, whatever a program guesses,
-// and clients' requests find the node.
+// TestNetlrtsOverNodes runs programs of Charm++'s layer netlrts over nodes and ssh, in each version of their table.
+// The table must have the addresses by which nodes reach each other, whatever a program guesses, and requests of
+// clients must find the right node.
 func TestNetlrtsOverNodes(t *testing.T) {
 	c := shared(t, 4)
 	client := example(t, c, "test/netlrts")

@@ -19,7 +19,7 @@ import (
 	"ibrun/topo/topotest"
 )
 
-// examined is what --doctor --json prints.
+// examined holds the output of --doctor --json.
 type examined struct {
 	Nodes    []doctor.Node
 	Findings []struct {
@@ -35,7 +35,7 @@ func examine(t *testing.T, c *cluster.Cluster, code int, args ...string) (e exam
 	return e
 }
 
-// found are the findings' texts by subject and nodes.
+// found returns the texts of the findings by subject and nodes.
 func (e examined) found() map[string]string {
 	found := map[string]string{}
 	for _, f := range e.Findings {
@@ -44,7 +44,7 @@ func (e examined) found() map[string]string {
 	return found
 }
 
-// begin makes a node's sessions begin with a line of shell.
+// begin makes the sessions of a node begin with a line of shell.
 func begin(t *testing.T, c *cluster.Cluster, node, line string) {
 	cmd := c.Exec(t.Context(), node, "sh", "-c", "cat >$HOME/.bashrc")
 	cmd.Stdin = strings.NewReader(line + "\n")
@@ -52,13 +52,13 @@ func begin(t *testing.T, c *cluster.Cluster, node, line string) {
 	require.NoError(t, err, "%s", out)
 }
 
-// lowered is a login shell's start that leaves little memory to lock, and takes
-// away what root could raise the limit with.
+// lowered is a start-up file of a login shell. It lowers the limit of locked memory and drops the capability by which
+// root could raise it again.
 const lowered = `ulimit -l 64; [ "$BASH_EXECUTION_STRING" ] && exec setpriv --bounding-set=-sys_resource sh -c ` +
 	`"$BASH_EXECUTION_STRING"`
 
-// The doctor over real ssh: a node that is cut off, one whose limit of locked
-// memory is low and whose cpuset is small, and one that is well.
+// TestDoctorOnTroubledNodes examines three nodes over ssh: one that is well, one with a low limit of locked memory and
+// a small cpuset, and one that is cut off. The report must show these differences.
 func TestDoctorOnTroubledNodes(t *testing.T) {
 	c := own(t, cluster.Config{Nodes: 3})
 	all := topo.Read(os.DirFS("/")).Allowed
@@ -89,9 +89,9 @@ func TestDoctorOnTroubledNodes(t *testing.T) {
 	require.NotContains(t, found, "rdma node[0001-0002]", "a cluster without RDMA is no fault")
 }
 
-// Nodes that see a made-up sysfs each: an HCA with a LID, the same HCA with the
-// same LID a second time, and one whose port is down. Such a device cannot be
-// opened, and netlink knows nothing of it, so that says the doctor too.
+// TestDoctorOnMadeUpHCAs gives each of three nodes a fake sysfs: an HCA with a LID, the same HCA with the same LID
+// again, and one whose port is down. The doctor must report the duplicates and the port, and that netlink does not
+// know the devices.
 func TestDoctorOnMadeUpHCAs(t *testing.T) {
 	c := own(t, cluster.Config{Nodes: 3})
 	for node, p := range map[string]topotest.Port{

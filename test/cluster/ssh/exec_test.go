@@ -15,15 +15,16 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// Over a tree and over a chain of nodes, each with its own processes, a daemon runs on each. It
-// sees the processes of its node's ranks. The end of the job ends daemons, and nothing is left.
+// TestExecOverNodes runs a daemon on each node of a job, in a chain and in another tree of nodes that have their own
+// process ids. Each must see the processes of its node's ranks. The end of the job must end the daemons and leave
+// nothing.
 func TestExecOverNodes(t *testing.T) {
 	c := shared(t, 4)
 	for _, tree := range []string{"chain", "kary:2"} {
 		inDir := inOwnFolder(t)
 		j := run(t, c, inDir("--tree", tree, "--hosts", "node[0001-0004]:2", "--bind-to", "none", "sleep", "1000")...)
 		var last outcome
-		await(t, "ranks", func() bool {
+		await(t, "all ranks run", func() bool {
 			last = run(t, c, inDir("ctl", "status")...).wait()
 			return strings.Contains(last.stdout, "8 ranks: runs")
 		})
@@ -45,7 +46,7 @@ func TestExecOverNodes(t *testing.T) {
 		require.Contains(t, got.stderr, "ibrun: node0004, beside rank 7: code 7: it exited\n")
 
 		k := run(t, c, inDir("ctl", "exec", "--", "sh", "-c", "echo up; exec sleep 2000")...)
-		await(t, "daemons", func() bool { return strings.Count(k.out.String(), "up") == 4 })
+		await(t, "all daemons run", func() bool { return strings.Count(k.out.String(), "up") == 4 })
 		require.Equal(t, 0, run(t, c, inDir("ctl", "end")...).wait().code)
 		require.Equal(t, 143, j.wait().code, j.err.String())
 		ended := k.wait()
@@ -55,9 +56,9 @@ func TestExecOverNodes(t *testing.T) {
 	requireNothingLeft(t, c)
 }
 
-// Daemons run while a rank starts again, and while the agent of an inner node is lost. Those of the
-// nodes below the lost agent are killed and counted as lost, and those of others run on. When the
-// ranks of the node have started again, daemons run beside them as on any node.
+// TestExecWhileRanksStartAgain runs daemons while a rank starts again, and while the agent of an inner node is lost.
+// Daemons of nodes below the lost agent must be killed and counted as lost, and the others must run on. When the ranks
+// have started again, daemons must run beside them as on any node.
 func TestExecWhileRanksStartAgain(t *testing.T) {
 	c := shared(t, 4)
 	inDir := inOwnFolder(t)
@@ -92,7 +93,7 @@ func TestExecWhileRanksStartAgain(t *testing.T) {
 	require.Len(t, daemons(), 4)
 
 	killOn(t, c, "node0002", func(p cluster.Proc) bool { return len(p.Argv) > 1 && p.Argv[1] == reaper.Agent })
-	await(t, "those below are killed", func() bool {
+	await(t, "the daemons below are killed", func() bool {
 		return slices.Equal(daemons(), []string{"node0001"})
 	})
 	await(t, "daemons on all nodes again", all)
@@ -108,7 +109,7 @@ func TestExecWhileRanksStartAgain(t *testing.T) {
 
 func isCommand(p cluster.Proc, argv ...string) bool { return slices.Equal(p.Argv, argv) }
 
-// killOn kills the first process of its kind on a node.
+// killOn kills the first process on a node for which is returns true, and returns the id of that process.
 func killOn(t *testing.T, c *cluster.Cluster, node string, is func(cluster.Proc) bool) (pid int) {
 	t.Helper()
 	found, err := c.AllProcesses()

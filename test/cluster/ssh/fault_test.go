@@ -18,15 +18,15 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// endless is a job in a chain of all nodes, whose ranks leave processes of their own behind.
+// endless starts a job in a chain of all nodes, whose ranks leave processes of their own behind.
 func endless(t *testing.T, c *cluster.Cluster) *job {
 	j := start(t, c, "-ppn", "2", "--hosts", strings.Join(c.Nodes(), ","), "--tree", "chain",
 		"sh", "-c", "(setsid sleep 1000 </dev/null >/dev/null 2>&1 &); exec sleep 1000")
-	await(t, "everything runs", func() bool { return everywhere(t, c) == len(c.Nodes())*(2+4) })
+	await(t, "all processes run", func() bool { return everywhere(t, c) == len(c.Nodes())*(2+4) })
 	return j
 }
 
-// parentOf is the parent of a process, by its number on the machine.
+// parentOf returns the id of a process's parent. Both ids are those of the machine.
 func parentOf(t *testing.T, pid int) int {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	require.NoError(t, err)
@@ -36,22 +36,22 @@ func parentOf(t *testing.T, pid int) int {
 	return parent
 }
 
-// While a job runs nothing of ibrun listens if its ranks use no PMIx, and its secret can be read
-// nowhere: it is taken from the wire here and looked for.
+// TestNothingToSee runs a job whose ranks use no PMIx. No process of ibrun may listen. The job's secret, which the
+// test takes from the wire, may not be in the command line or the environment of any process.
 func TestNothingToSee(t *testing.T) {
 	c := shared(t, 4)
 	spied := filepath.Join(t.TempDir(), "stdin")
 	spy := filepath.Join(t.TempDir(), "spy")
 	require.NoError(t, executable.Write(spy, []byte("#!/bin/sh\ntee "+spied+" | "+c.VRSH()+" \"$@\"\n")))
 	j := start(t, c, "--mpi", "none", "--launcher-exec", spy, "--hosts", "node0001", "sleep", "1000")
-	await(t, "it runs", func() bool { return everywhere(t, c) == 3 })
+	await(t, "the job runs", func() bool { return everywhere(t, c) == 3 })
 	secret := secretIn(t, spied)
 	for _, node := range c.Nodes() {
 		out, err := c.Exec(t.Context(), node, "ss", "-ltnpH").CombinedOutput()
 		require.NoError(t, err)
 		require.NotContains(t, string(out), "ibrun")
 	}
-	found := false // the search itself: it must see a word that is there
+	found := false // the search must find a command line that is there
 	for _, f := range []string{"cmdline", "environ"} {
 		files, _ := filepath.Glob("/proc/[0-9]*/" + f)
 		require.NotEmpty(t, files)
@@ -67,8 +67,7 @@ func TestNothingToSee(t *testing.T) {
 	require.Equal(t, 130, j.wait().code)
 }
 
-// secretIn finds the Launch frame in what went down a session, after the
-// binary if that went too.
+// secretIn returns the secret of the Launch frame in the recorded input of a session, which may begin with the binary.
 func secretIn(t *testing.T, file string) [32]byte {
 	b, err := os.ReadFile(file)
 	require.NoError(t, err)

@@ -14,8 +14,8 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// who is the output of ranks that print their host and the size of the job, by
-// the number that ibrun puts before it.
+// who returns the host of each rank and the size of the job. The ranks have printed both, and ibrun puts the rank
+// before each line.
 func who(t *testing.T, stdout string) (hosts []string, size int) {
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
 	hosts = make([]string, len(lines))
@@ -29,12 +29,13 @@ func who(t *testing.T, stdout string) (hosts []string, size int) {
 		hosts[rank] = words[1]
 		size, err = strconv.Atoi(words[2])
 		require.NoError(t, err)
-		require.Len(t, lines, size, "each rank knows how many there are")
+		require.Len(t, lines, size, "each rank must know the size of the job")
 	}
 	return hosts, size
 }
 
-// Nodes that are dead, slow, or out of each other's reach.
+// TestLateBinding launches jobs on nodes that are dead, slow, or cannot reach each other. Ranks must run on the nodes
+// that answer.
 func TestLateBinding(t *testing.T) {
 	t.Parallel()
 	c := own(t, cluster.Config{Nodes: 8})
@@ -46,7 +47,7 @@ func TestLateBinding(t *testing.T) {
 	run := func(args ...string) outcome { return ibrun(t, c, append(append(args, "-ppn", "2"), tell...)...) }
 	trees := [][]string{{"--tree", "greedy", "--batch", "1"}, {"--tree", "kary:2"}}
 
-	// Each node reaches those that it starts only from the front.
+	// No node can open sessions to others, so the front must start all agents.
 	for _, node := range c.Nodes() {
 		on(node,
 			"mkdir -p /root/.ssh; printf 'Host *\nIdentityFile /dev/null\nIdentitiesOnly yes\n' > /root/.ssh/config")
@@ -57,19 +58,19 @@ func TestLateBinding(t *testing.T) {
 	for i, h := range hosts {
 		require.Equal(t, fmt.Sprintf("node%04d", i/2+1), h)
 	}
-	require.Equal(t, 1, strings.Count(o.stderr, "could not be reached from"), "said once: %s", o.stderr)
+	require.Equal(t, 1, strings.Count(o.stderr, "could not be reached from"), "one message: %s", o.stderr)
 	for _, node := range c.Nodes() {
 		on(node, "rm /root/.ssh/config")
 	}
 
-	// A slow node holds up nobody but itself: its session begins when the ranks of all others run.
+	// A slow node delays only itself: its session begins when the ranks of all others run.
 	ran := filepath.Join(c.Shared(), "ran.")
 	on("node0002", "echo 'until [ $(ls "+ran+"* | wc -l) = 7 ]; do sleep 0.1; done 2>/dev/null' > /root/.bashrc")
 	o = ibrun(t, c, "--tree", "greedy", "--batch", "2", "--hosts", "node[0001-0008]", "sh", "-c", ": >"+ran+"$(hostname)")
 	require.Equal(t, 0, o.code, o.stderr)
 	on("node0002", "rm /root/.bashrc")
 
-	// A dead node's ranks go to a spare, or nowhere.
+	// The ranks of a dead node move to a spare, or are left out.
 	require.NoError(t, c.Kill("node0003"))
 	for _, tree := range trees {
 		args := append(tree, "--launch-timeout", "10")
@@ -101,10 +102,10 @@ func TestLateBinding(t *testing.T) {
 
 		o = run(append(args, "--hosts", "node[0001-0007]", "--min-nodes", "7")...)
 		require.Equal(t, 125, o.code, o.stderr)
-		require.Empty(t, o.stdout, "no rank has begun")
+		require.Empty(t, o.stdout, "no rank may start")
 		require.Contains(t, o.stderr, "node0003")
 	}
-	// The same if it does not even refuse.
+	// The same holds for a node that is cut off, which does not even refuse connections.
 	require.NoError(t, c.Cut("node0003"))
 	o = run("--tree", "greedy", "--batch", "2", "--launch-timeout", "10", "--hosts", "node[0001-0008]", "--spares", "2",
 		"--min-nodes", "6")

@@ -14,7 +14,8 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// Jobs start over each kind of session and in each shape of tree. Their ranks exchange values by PMI.
+// TestSessionsAndTrees starts jobs over each kind of session and in each shape of tree, whose ranks exchange values
+// by PMI.
 func TestSessionsAndTrees(t *testing.T) {
 	c := shared(t, 16)
 	launchOn(t, c, "ssh", "greedy", 16, 2)
@@ -26,7 +27,7 @@ func TestSessionsAndTrees(t *testing.T) {
 	requireNothingLeft(t, c)
 }
 
-// Nothing is installed: the binary is sent once, and found the next time.
+// TestShipping starts jobs on nodes without ibrun. The binary must be sent once, and be found the next time.
 func TestShipping(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 3})
 	run := func(args ...string) outcome {
@@ -52,25 +53,25 @@ func TestShipping(t *testing.T) {
 		out, err := c.Exec(t.Context(), node, "sh", "-c", command).CombinedOutput()
 		require.NoError(t, err, string(out))
 	}
-	// What a full disk or a crash made of it is mended.
-	await(t, "no agent runs it", func() bool { return everywhere(t, c) == 0 })
+	// A copy that a full disk or a crash has damaged is replaced.
+	await(t, "no agent runs the copy", func() bool { return everywhere(t, c) == 0 })
 	on("node0001", "for f in /root/.cache/ibrun/ibrun-????????????????; do : >$f; done")
 	on("node0002", "for f in /root/.cache/ibrun/ibrun-????????????????; do truncate -s 1000000 $f; done")
 	require.Len(t, strings.Fields(stamps()), 6)
 	require.NotEqual(t, first, stamps())
-	// A home from which nothing may be run: another folder is found.
+	// If no program may be run from the home directory, another folder is used.
 	on("node0002", "mount -t tmpfs -o noexec none /root/.cache")
 	o = ibrun(t, c, "--hosts", "node[0001-0003]", "--tree", "chain", "hostname")
 	require.Equal(t, 0, o.code, o.stderr)
 	require.ElementsMatch(t, c.Nodes(), strings.Fields(o.stdout))
-	// Nowhere at all: said by name.
+	// If no folder can hold the binary, the error names all folders.
 	on("node0003", "for d in /root /tmp /var/tmp /dev/shm; do mount -t tmpfs -o noexec none $d; done")
 	o = ibrun(t, c, "--hosts", "node[0001-0003]", "--tree", "flat", "true")
 	require.Equal(t, 125, o.code, o.stderr)
 	require.Regexp(t, `node0003 .* ship .*no folder can hold and run the agent: `+
 		`/root/\.cache/ibrun \(noexec\) /tmp/ibrun\.\w+ \(noexec\) `+
 		`/var/tmp/ibrun\.\w+ \(noexec\) /dev/shm/ibrun\.\w+ \(noexec\)`, o.stderr)
-	// A node whose copy was interrupted removes the part of it when its shell sees the end.
+	// A node whose copy was interrupted removes the partial file when its shell sees the end of input.
 	for _, node := range c.Nodes() {
 		const parts = "ls -d /tmp/ibrun.* /var/tmp/ibrun.* /dev/shm/ibrun.* /root/.cache/ibrun/.tmp*"
 		await(t, "nothing is left on "+node, func() bool {
@@ -80,7 +81,7 @@ func TestShipping(t *testing.T) {
 	}
 }
 
-// Every login shell takes the command, whatever it is.
+// TestLoginShells starts a job with each login shell, which must run ibrun's command.
 func TestLoginShells(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 1})
 	passwd := filepath.Join(c.Etc(), "passwd")

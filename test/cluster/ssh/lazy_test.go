@@ -16,7 +16,7 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// statistics is the part of --stats=json that these tests look at.
+// statistics holds the part of --stats=json that these tests use.
 type statistics struct {
 	Mode, Why string
 	Ranks     int
@@ -37,9 +37,8 @@ func stats(t *testing.T, o outcome) (s statistics) {
 	return s
 }
 
-// A ring of 64 ranks on 16 nodes: each uses two peers, and each node's last
-// rank asks for the next node: 16 look-ups, each of which crosses the root of a
-// flat tree.
+// TestLazyRing runs a ring of 64 ranks on 16 nodes. Each rank uses two peers, and the last rank of each node looks up
+// the next node. In a flat tree each of the 16 look-ups must cross the root.
 func TestLazyRing(t *testing.T) {
 	c := shared(t, 16)
 	ring := example(t, c, "examples/ring")
@@ -58,9 +57,9 @@ func TestLazyRing(t *testing.T) {
 		for _, l := range s.Levels {
 			asked, own = asked+l.Asked, own+l.Own
 		}
-		// On a busy machine a rank asks whether a peer that is slow still has its address, and may
-		// end before it is answered.
-		require.GreaterOrEqual(t, own, 16, "each is answered by the agent of the asked node")
+		// On a busy machine a rank asks whether a slow peer still has its address, and may end before the answer
+		// comes.
+		require.GreaterOrEqual(t, own, 16, "the agent of the requested node answers each")
 		require.LessOrEqual(t, own, 16+s.Sums["checks"])
 		if tree == "flat" {
 			require.GreaterOrEqual(t, asked, 3*own, "the rank's agent, the root, the owner's agent")
@@ -72,9 +71,9 @@ func TestLazyRing(t *testing.T) {
 	require.Contains(t, o.stderr, "look-ups 2 by 8 ranks")
 }
 
-// Everybody with everybody, lazily, eagerly, and as auto chooses at 16 and at 64 ranks: the table
-// is small, and comes as with --eager, before the first barrier ends. Whether that choice is the
-// faster one is measured by `make bench-lazy`.
+// TestLazyAllToAll lets all ranks send to all: with --lazy, with --eager, and with --lazy=auto at 16 and at 64 ranks.
+// There auto must choose eager, since the table is small and comes before the first barrier ends. `make bench-lazy`
+// measures whether that is faster.
 func TestLazyAllToAll(t *testing.T) {
 	c := shared(t, 16)
 	program := example(t, c, "examples/alltoall")
@@ -89,15 +88,15 @@ func TestLazyAllToAll(t *testing.T) {
 	}
 }
 
-// allToAll is a job of examples/alltoall, and what it is to choose.
+// allToAll describes a job of examples/alltoall, and the mode that it must choose and why.
 type allToAll struct {
 	nodes, perNode    int
 	option, mode, why string
 }
 
-// run holds what the job asked for against its mode. Lazily each node asks for the block of each
-// other node once, through the root; eagerly no look-up leaves its node. Checks whether a slow peer
-// runs are asked through the tree in any mode.
+// run runs the job and checks its statistics. In lazy mode each node requests the block of each other node once,
+// through the root. In eager mode no look-up leaves its node. Checks whether a slow peer still runs cross the tree in
+// both modes.
 func (j allToAll) run(t *testing.T, c *cluster.Cluster, program string) {
 	ranks := j.nodes * j.perNode
 	o := ibrun(t, c, "-n", strconv.Itoa(ranks), "--hosts", fmt.Sprintf("node[0001-%04d]", j.nodes),
@@ -121,7 +120,8 @@ func (j allToAll) run(t *testing.T, c *cluster.Cluster, program string) {
 	require.LessOrEqual(t, agents.Relayed, checks)
 }
 
-// A rank that is killed: all who send to it, on its node and on others, are told, by name.
+// TestLazyRankKilled kills a rank. All ranks that send to it, on its node and on others, must get an error that names
+// it.
 func TestLazyRankKilled(t *testing.T) {
 	c := shared(t, 4)
 	talker := example(t, c, "test/cluster/talker")
@@ -134,13 +134,13 @@ func TestLazyRankKilled(t *testing.T) {
 	}
 }
 
-// A node that is cut off in the middle: the survivors' sends report it.
+// TestLazyNodeCut cuts off a node while ranks send to each other. The sends of the other ranks must report the loss.
 func TestLazyNodeCut(t *testing.T) {
 	t.Parallel()
 	c := own(t, cluster.Config{Nodes: 4})
 	talker := example(t, c, "test/cluster/talker")
 	j := start(t, c, "-n", "8", "-ppn", "2", "--hosts", "node[0001-0004]", "--kill-grace", "5", talker, "-victim", "7")
-	await(t, "they talk", func() bool { return strings.Count(j.out.String(), "sends") >= 7 })
+	await(t, "the ranks send", func() bool { return strings.Count(j.out.String(), "sends") >= 7 })
 	require.NoError(t, c.Cut("node0004"))
 	o := j.wait()
 	require.Equal(t, 125, o.code, o.stderr)
@@ -149,11 +149,11 @@ func TestLazyNodeCut(t *testing.T) {
 	for _, m := range said {
 		seen[m[1]] = true
 	}
-	require.Len(t, seen, 6, fmt.Sprintf("all but the victim's own node: %s%s", o.stdout, o.stderr))
+	require.Len(t, seen, 6, fmt.Sprintf("want the ranks of all nodes but the victim's: %s%s", o.stdout, o.stderr))
 }
 
-// The MTU of a network falls and rises again while ranks use it, as datagrams of one packet and as
-// streams: all that was sent arrives, once.
+// TestNetworkShrinks lowers and raises the MTU of a network while ranks send, by datagrams of one packet and by
+// streams. All messages must arrive, once.
 func TestNetworkShrinks(t *testing.T) {
 	c := own(t, cluster.Config{Nodes: 2})
 	program := example(t, c, "examples/alltoall")
@@ -187,8 +187,8 @@ func TestNetworkShrinks(t *testing.T) {
 	}
 }
 
-// A network that loses packets of either kind, as datagrams of one packet and as streams, while it
-// is in use: all that was sent arrives, once.
+// TestNetworkLoses drops packets while ranks send, by datagrams of one packet and by streams. All messages must
+// arrive, once.
 func TestNetworkLoses(t *testing.T) {
 	t.Parallel()
 	c := own(t, cluster.Config{Nodes: 2})

@@ -1,7 +1,7 @@
 //go:build cluster || soak
 
-// Package ssh runs the real binary over real sshd, rsh and the rsh stand-in,
-// on nodes of the virtual cluster, and breaks them.
+// Package ssh runs the real binary on nodes of the virtual cluster, over real sshd, real rsh and the rsh stand-in, and
+// breaks nodes and connections.
 package ssh
 
 import (
@@ -23,12 +23,12 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// program is ibrun as it ships.
+// program is the path of ibrun as it ships.
 var program string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	_ = flag.Set("test.parallel", "16") // those that are parallel wait
+	_ = flag.Set("test.parallel", "16") // parallel tests mostly wait
 	code := product.Run(m, &program)
 	for _, c := range clusters {
 		if err := c.Close(); err != nil {
@@ -39,10 +39,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// clusters are those that tests share, by their number of nodes.
+// clusters holds the clusters that tests share, by their number of nodes.
 var clusters = map[int]*cluster.Cluster{}
 
-// own returns a cluster for one test. Its nodes see ibrun, which need not be sent them.
+// own returns a cluster for one test. Its nodes see ibrun, so that it need not be sent to them.
 func own(t *testing.T, config cluster.Config) *cluster.Cluster {
 	t.Helper()
 	config.Share = []string{filepath.Dir(program)}
@@ -50,7 +50,7 @@ func own(t *testing.T, config cluster.Config) *cluster.Cluster {
 }
 
 // shared returns a cluster for a test that is not parallel and changes nothing on its nodes. The next such test gets
-// the same cluster, unless this one fails. Its nodes see ibrun, which need not be sent them.
+// the same cluster, unless this one fails. Its nodes see ibrun, so that it need not be sent to them.
 func shared(t *testing.T, nodes int) *cluster.Cluster {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -72,15 +72,15 @@ func shared(t *testing.T, nodes int) *cluster.Cluster {
 	return c
 }
 
-// outcome is what a finished ibrun showed.
+// outcome holds the exit code and the output of an ibrun that has ended.
 type outcome struct {
 	code   int
 	stdout string
-	stderr string // but for what it was waiting for
-	raw    string // all of it
+	stderr string // without lines about what ibrun waits for
+	raw    string // all of standard error
 }
 
-// job is an ibrun that runs.
+// job is an ibrun that was started.
 type job struct {
 	cmd    *exec.Cmd
 	out    screen.Screen
@@ -88,12 +88,12 @@ type job struct {
 	waited chan struct{}
 }
 
-// start runs ibrun on the cluster's front; it is killed after six minutes, which only ends a test that hangs.
+// start runs ibrun on the cluster's front. ibrun is killed after six minutes, which only ends a test that hangs.
 func start(t *testing.T, c *cluster.Cluster, args ...string) *job {
 	return run(t, c, append([]string{program}, args...)...)
 }
 
-// run is start for any command.
+// run does what start does, for any command.
 func run(t *testing.T, c *cluster.Cluster, args ...string) *job {
 	ctx, cancel := context.WithTimeout(context.Background(), 6*time.Minute)
 	t.Cleanup(cancel)
@@ -117,7 +117,7 @@ func ibrun(t *testing.T, c *cluster.Cluster, args ...string) outcome {
 	return start(t, c, args...).wait()
 }
 
-// ours are the processes on a node that belong to a job: agents, reapers, ranks.
+// ours returns the processes on a node that belong to a job: agents, reapers and ranks.
 func ours(t *testing.T, c *cluster.Cluster, node string) []cluster.Proc {
 	all, err := c.Processes(node)
 	require.NoError(t, err)
@@ -134,8 +134,8 @@ func ofJob(all []cluster.Proc) (found []cluster.Proc) {
 	return found
 }
 
-// everywhere counts them on all nodes, in one look at the machine: one for each node takes seconds
-// beside other tests.
+// everywhere counts the processes of jobs on all nodes. It looks at the machine once, because a look for each node
+// takes seconds beside other tests.
 func everywhere(t *testing.T, c *cluster.Cluster) (n int) {
 	all, err := c.AllProcesses()
 	require.NoError(t, err)
@@ -145,8 +145,8 @@ func everywhere(t *testing.T, c *cluster.Cluster) (n int) {
 	return n
 }
 
-// await polls until ok returns true. A look at all processes costs much, so it looks six times a second. Its
-// limit only ends a test that hangs: some events come after more than a minute.
+// await polls until ok returns true. It polls six times a second, because a look at all processes takes much CPU time.
+// Its limit only ends a test that hangs: some events come after more than a minute.
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(3 * time.Minute); !ok(); <-time.After(150 * time.Millisecond) {
@@ -160,8 +160,8 @@ func requireNothingLeft(t *testing.T, c *cluster.Cluster) {
 	await(t, "nothing is left", func() bool { return everywhere(t, c) == 0 })
 }
 
-// inOwnFolder returns the command line of an ibrun whose jobs and control commands find each other, and no
-// others.
+// inOwnFolder returns a function that makes the command line of an ibrun. Jobs and control commands that it runs find
+// each other, and no others.
 func inOwnFolder(t *testing.T) func(args ...string) []string {
 	dir, err := os.MkdirTemp("", "ctl") // short: a socket's path has a limit
 	require.NoError(t, err)

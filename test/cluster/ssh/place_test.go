@@ -16,14 +16,14 @@ import (
 	"ibrun/topo"
 )
 
-// where lets a rank say what its own kernel tells of it.
+// where is a script of a rank that prints which CPUs and NUMA nodes its kernel allows it.
 const where = `grep -E '^(Cpus|Mems)_allowed_list' /proc/self/status | tr '\t\n' '  ' | sed "s/^/$IBRUN_RANK /"; ` +
 	`echo; sleep 0.3`
 
 var reported = regexp.MustCompile(`(?m)^ibrun: rank (\d+) on (\S+): CPUs (\S+), NUMA nodes (\S+)`)
 
-// Nodes whose cpuset leaves them one CPU, the other one, or all: ranks stay
-// inside, and what is reported is what each rank's kernel says, for each word.
+// TestPlacesOnRestrictedNodes binds ranks on nodes whose cpuset leaves them the first CPU, the last one, or all. With
+// each word of --bind-to ranks must stay inside, and the report must be what the kernel of each rank says.
 func TestPlacesOnRestrictedNodes(t *testing.T) {
 	c := own(t, cluster.Config{Nodes: 3})
 	machine := topo.Read(os.DirFS("/"))
@@ -60,8 +60,8 @@ func TestPlacesOnRestrictedNodes(t *testing.T) {
 	}
 }
 
-// --map-by load asks the nodes: the one that has all CPUs gets more ranks than
-// those that have one.
+// TestPlacesByLoad uses --map-by load, which asks the nodes for their load. A node that has all CPUs must get no fewer
+// ranks than a node that has one.
 func TestPlacesByLoad(t *testing.T) {
 	all := topo.Read(os.DirFS("/")).Allowed
 	if all.Len() < 2 {

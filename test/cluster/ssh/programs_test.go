@@ -23,8 +23,8 @@ func on(t *testing.T, c *cluster.Cluster, node string, argv ...string) string {
 	return string(bytes.TrimSpace(out))
 }
 
-// Ranks killed before their peers have opened their shared memory: what they
-// have made on each of their nodes is removed.
+// TestSharedMemoryOverNodes kills a rank before its peers have opened their shared memory. The files that the ranks
+// have made must be removed on each node.
 func TestSharedMemoryOverNodes(t *testing.T) {
 	c := shared(t, 4)
 	const program = `

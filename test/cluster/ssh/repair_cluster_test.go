@@ -16,9 +16,9 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// Inner agents of a tree of depth three are killed, alone and with their reapers: their children go
-// on below the agent above. Nothing of what the ranks of other nodes print is lost or doubled, and
-// all agree which collective has failed.
+// TestLostAgent kills inner agents of a tree of depth three, alone and with their reapers. Their children must go on
+// below the agent above. No output of ranks on other nodes may be lost or doubled, and all ranks must agree on the
+// collective that has failed.
 func TestLostAgent(t *testing.T) {
 	c := shared(t, 16)
 	program := example(t, c, "test/cluster/mender")
@@ -64,8 +64,8 @@ func TestLostSession(t *testing.T) {
 	require.GreaterOrEqual(t, joined, 20, "as many as test/cluster/mender joins at least")
 }
 
-// Where a session takes four and a half seconds, a lost one is replaced as well: who makes the new
-// one knows how long the first took, and so do agents below the root, which wait for it.
+// TestSlowSessions loses a session where each takes four and a half seconds. It must be replaced: the agent that opens
+// the new one knows how long the first took, and agents below the root wait that long.
 func TestSlowSessions(t *testing.T) {
 	c := shared(t, 4)
 	program := example(t, c, "test/cluster/mender")
@@ -82,8 +82,8 @@ func TestSlowSessions(t *testing.T) {
 	require.Equal(t, 0, j.cmd.ProcessState.ExitCode(), j.err.String())
 }
 
-// fences is a client of PMI that puts a value, waits for all and gets that of another rank, again
-// and again.
+// fences is a client of PMI that puts a value, waits for all ranks and gets the value of another rank, again and
+// again.
 const fences = `
 ask() { printf '%s\n' "$1" >&$PMI_FD; IFS= read -r a <&$PMI_FD; }
 ask 'cmd=init pmi_version=1 pmi_subversion=1'
@@ -104,7 +104,7 @@ ask cmd=barrier_in
 ask cmd=finalize
 `
 
-// The fences of PMI go on when a session below the root and one below another agent are lost.
+// TestFencesGoOn kills a session below the root and one below another agent. The fences of PMI must go on.
 func TestFencesGoOn(t *testing.T) {
 	c := shared(t, 16)
 	const rounds = 60
@@ -119,11 +119,11 @@ func TestFencesGoOn(t *testing.T) {
 	require.Equal(t, 0, j.cmd.ProcessState.ExitCode(), j.err.String())
 }
 
-// The ranks of an inner node whose agent is killed start again on that node, in the repaired tree. The
-// others go on, nothing of theirs is lost or doubled, and the job succeeds.
+// TestRelaunched kills the agent of an inner node. Its ranks must start again on that node, in the repaired tree. The
+// other ranks must go on, their output must be neither lost nor doubled, and the job must succeed.
 func TestRelaunched(t *testing.T) { relaunched(t, shared(t, 16), false) }
 
-// The ranks of an inner node that is cut off start again on a spare.
+// TestRelaunchedOnASpare cuts off an inner node. Its ranks must start again on a spare.
 func TestRelaunchedOnASpare(t *testing.T) {
 	t.Parallel()
 	relaunched(t, own(t, cluster.Config{Nodes: 10}), true)

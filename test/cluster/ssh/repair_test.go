@@ -17,19 +17,19 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// watched is a job whose ranks print numbered lines, while what is above them is lost.
+// watched is a job whose ranks print numbered lines, while agents or sessions above them are lost.
 type watched struct {
 	*job
 	t     *testing.T
 	c     *cluster.Cluster
-	again int // node whose ranks have started again, from 1; 0: none
+	again int // number, from 1, of the node whose ranks have started again, or 0
 }
 
 func watch(t *testing.T, c *cluster.Cluster, args ...string) *watched {
 	return &watched{job: start(t, c, args...), t: t, c: c}
 }
 
-// over reports whether the job, which is killed after six minutes, has ended.
+// over reports whether the job has ended. It is killed after six minutes.
 func (j *watched) over() bool {
 	select {
 	case <-j.waited:
@@ -39,7 +39,7 @@ func (j *watched) over() bool {
 	}
 }
 
-// until waits for something that the job prints, and no longer than the job lasts.
+// until waits until the job has printed what, and fails the test if the job ends before.
 func (j *watched) until(what string) {
 	j.t.Helper()
 	for printed := false; !printed; <-time.After(5 * time.Millisecond) {
@@ -49,7 +49,7 @@ func (j *watched) until(what string) {
 	}
 }
 
-// processes are those of a kind on a node.
+// processes returns the ids of the processes of a kind on a node.
 func (j *watched) processes(node string, is func(argv []string) bool) (pids []int) {
 	all, err := j.c.AllProcesses()
 	require.NoError(j.t, err)
@@ -65,7 +65,7 @@ func role(name string) func([]string) bool {
 	return func(argv []string) bool { return len(argv) > 1 && argv[1] == name }
 }
 
-// kill kills processes of a node in the same instant: none sees that another is gone before it is killed itself.
+// kill kills processes of a node at once. It stops all of them first, so that none can notice the death of another.
 func (j *watched) kill(pids ...int) {
 	require.NotEmpty(j.t, pids)
 	for _, pid := range slices.Backward(pids) {
@@ -76,8 +76,8 @@ func (j *watched) kill(pids ...int) {
 	}
 }
 
-// end waits for the job's end and holds its output against what the ranks print: of all ranks but
-// those of the lost nodes each line once, in order.
+// end waits for the end of the job and checks its output. Each rank must have printed each line once and in order,
+// except for the ranks of lost nodes.
 func (j *watched) end(ranks, each, lines int, lost map[int]bool) {
 	<-j.waited
 	next := make([]int, ranks)
@@ -102,7 +102,8 @@ func (j *watched) end(ranks, each, lines int, lost map[int]bool) {
 
 var collective = regexp.MustCompile(`rank \d+: (\d+) collectives, then (.*)`)
 
-// same returns how many collectives all ranks have joined that could tell, and what ended them.
+// same requires that tell ranks print the same result. It returns how many collectives they joined, and what ended
+// them.
 func (j *watched) same(tell int) (joined int, why string) {
 	found := collective.FindAllStringSubmatch(j.out.String(), -1)
 	require.Len(j.t, found, tell, j.err.String())

@@ -16,9 +16,8 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// slowHead makes a user's login shell on a node find another head(1) than the
-// system's: when it is called as described it leaves a file and does what is said
-// first. Of what was there nothing stays.
+// slowHead makes a user's login shell on a node find another head(1) than the system's. If it is called as described,
+// it creates a file and runs first. slowHead removes any copy of ibrun from the node.
 func slowHead(c *cluster.Cluster, node, home, called, first string) error {
 	script := fmt.Sprintf(`#!/bin/sh\ncase "$*" in %s) : >%s/reached; %s;; esac\n`, called, home, first)
 	command := fmt.Sprintf("cd %s; rm -rf reached .cache/ibrun; mkdir -p slow; printf '%s' >slow/head; "+
@@ -31,10 +30,10 @@ func slowHead(c *cluster.Cluster, node, home, called, first string) error {
 	return nil
 }
 
-// The calls of head: for the line that says how, for room, for the binary.
+// Patterns for the calls of head: for the line that says how the binary comes, for room, and for the binary.
 const headLine, headRoom, headBinary = `"-n 1"`, `"-c "*zero`, `"-c "*[0-9]`
 
-// shells are what sessions have on a node.
+// shells returns the command lines of the processes of sessions on a node.
 func shells(c *cluster.Cluster, node string) (found []string) {
 	all, _ := c.Processes(node)
 	for _, p := range all {
@@ -46,8 +45,8 @@ func shells(c *cluster.Cluster, node string) (found []string) {
 	return found
 }
 
-// Nodes hang while they are sent the binary: the launch's limit holds, and what hangs there ends, in a minute
-// at the latest, also where nothing tells it to.
+// TestHungShells lets nodes hang while they are sent the binary. The limit of the launch must hold. The processes that
+// hang must end within a minute, even if the node is cut off.
 func TestHungShells(t *testing.T) {
 	t.Parallel()
 	c := cluster.Require(t, cluster.Config{Nodes: 8})
@@ -67,7 +66,7 @@ func TestHungShells(t *testing.T) {
 				require.NoError(t, slowHead(c, node, "/root", h.called, h.first))
 				j := start(t, c, "--ssh", ssh, "--launch-timeout", "20", "--hosts", node, "true")
 				if h.cut {
-					await(t, "it is being sent", func() bool {
+					await(t, "the binary is being sent", func() bool {
 						return c.Exec(t.Context(), node, "test", "-e", "/root/reached").Run() == nil
 					})
 					require.NoError(t, c.Cut(node))
@@ -82,14 +81,14 @@ func TestHungShells(t *testing.T) {
 	}
 }
 
-// requireEmptied waits until no session has anything on a node.
+// requireEmptied waits until no session has a process on a node.
 func requireEmptied(t *testing.T, c *cluster.Cluster, node string) {
 	t.Helper()
-	await(t, "no session has anything on "+node, func() bool { return len(shells(c, node)) == 0 })
+	await(t, "no session has a process on "+node, func() bool { return len(shells(c, node)) == 0 })
 }
 
-// Where sshd passes on signals, as it does for users other than root, what hangs is
-// ended at once, a login shell's start-up file included.
+// TestHungShellsAreEnded lets the login shell of a user other than root hang, or its start-up file. sshd passes
+// signals on to such users, so the processes must end.
 func TestHungShellsAreEnded(t *testing.T) {
 	t.Parallel()
 	c := cluster.Require(t, cluster.Config{Nodes: 1})
@@ -127,7 +126,7 @@ func TestHungShellsAreEnded(t *testing.T) {
 	}
 }
 
-// Ctrl-C while nodes are sent the binary leaves no part of it.
+// TestInterruptedWhileShipping interrupts ibrun while it sends nodes the binary. No part of the binary may be left.
 func TestInterruptedWhileShipping(t *testing.T) {
 	t.Parallel()
 	c := cluster.Require(t, cluster.Config{Nodes: 2, RSH: true})
@@ -138,7 +137,7 @@ func TestInterruptedWhileShipping(t *testing.T) {
 				require.NoError(t, slowHead(c, "node0002", "/root", called, "sleep 1"))
 				j := start(t, c, append(strings.Fields(session), "--hosts", "node[0001-0002]", "--tree", "flat",
 					"true")...)
-				await(t, "it is being sent", func() bool {
+				await(t, "the binary is being sent", func() bool {
 					return c.Exec(t.Context(), "node0002", "test", "-e", "/root/reached").Run() == nil
 				})
 				require.NoError(t, j.cmd.Process.Signal(os.Interrupt))
@@ -153,8 +152,8 @@ func TestInterruptedWhileShipping(t *testing.T) {
 	}
 }
 
-// Another user of the node has put a program where ours lies on the front, or
-// where its copy will lie.
+// TestOthersFileOnANode lets another user of a node put a program where ibrun lies on the front, or where its copy
+// will lie. That program must not be run.
 func TestOthersFileOnANode(t *testing.T) {
 	const stranger = 4321
 	dir := filepath.Dir(program)
@@ -184,12 +183,12 @@ func TestOthersFileOnANode(t *testing.T) {
 			require.Equal(t, 0, o.code, o.stderr)
 			require.Equal(t, "node0001\n", o.stdout)
 			require.Error(t, nodes.Exec(t.Context(), "node0001", "test", "-e", "/dev/shm/caught").Run(),
-				"his program was run")
+				"the other user's program was run")
 		})
 	}
 }
 
-// buildID is what the binary under test calls its build.
+// buildID returns the id of the build of the binary under test.
 func buildID(t *testing.T) string {
 	out, err := exec.Command(program, "--version").Output()
 	require.NoError(t, err)

@@ -14,8 +14,8 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// What a node sends is dropped before it leaves the node, so that its kernel counts
-// nothing as sent, and hears the other side until that has sent enough in vain.
+// TestOneWay drops what a node sends before it leaves the node. So the node's kernel counts nothing as sent, and goes
+// on receiving from the other side. The job must end, and nothing may be left.
 func TestOneWay(t *testing.T) {
 	t.Parallel()
 	c := own(t, cluster.Config{Nodes: 4})
@@ -43,8 +43,8 @@ func TestOneWay(t *testing.T) {
 	}
 }
 
-// A parent is lost between the first word of its child's agent and the Launch that
-// should follow. The test is that parent.
+// TestNoLaunch acts as the parent of agents, which is lost after the first line of each agent and before it sends a
+// Launch. The agents must end.
 func TestNoLaunch(t *testing.T) {
 	t.Parallel()
 	c := own(t, cluster.Config{Nodes: 4, RSH: true})
@@ -81,6 +81,6 @@ func TestNoLaunch(t *testing.T) {
 	}
 	gone(0)
 	gone(1)
-	gone(2) // its parent's kernel answers: it takes a minute
+	gone(2) // the kernel of its parent answers, so this takes a minute
 	gone(3)
 }

@@ -15,10 +15,10 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// upAndAsleep is a program that says that it runs, and does not end.
+// upAndAsleep is a program that prints that it is up, and then sleeps.
 var upAndAsleep = []string{"sh", "-c", "echo up; exec sleep 1000"}
 
-// asleep starts a job of so many ranks that sleep, and waits until all run.
+// asleep starts a job whose ranks sleep, and waits until all ranks run.
 func asleep(t *testing.T, c *cluster.Cluster, ranks int, args ...string) *job {
 	t.Helper()
 	j := start(t, c, append(args, upAndAsleep...)...)
@@ -26,11 +26,11 @@ func asleep(t *testing.T, c *cluster.Cluster, ranks int, args ...string) *job {
 	return j
 }
 
-// pour writes so many bytes again and again until there is a file, and how many they were in another file.
+// pour writes $1 bytes again and again until a file exists, and then writes the sum to another file.
 const pour = `i=0; while [ ! -e %[1]s ]; do head -c $1 /dev/zero; i=$((i + $1)); sleep 0.5; done; echo $i >%[1]s.$2`
 
-// Servers and clients exchange keys every ten seconds and every megabyte, on idle links too. Nothing of input
-// and output is lost.
+// TestRekey lets servers and clients exchange keys every ten seconds and every megabyte, on idle links, too. No input
+// or output may be lost.
 func TestRekey(t *testing.T) {
 	t.Parallel()
 	c := own(t, cluster.Config{Nodes: 4, SSHD: []string{"RekeyLimit 1M 10s", "LogLevel DEBUG1"}})
@@ -51,13 +51,13 @@ func TestRekey(t *testing.T) {
 	require.Contains(t, o.stdout, read(stop+".fed"))
 }
 
-// read is the text of a file, or nothing.
+// read returns the text of a file, or "" if it cannot be read.
 func read(path string) string {
 	text, _ := os.ReadFile(path)
 	return string(text)
 }
 
-// The processes of a node stand still and its kernel answers: the node is given up after a minute.
+// TestFrozenNode freezes the processes of a node, while its kernel answers. The node must be given up after a minute.
 func TestFrozenNode(t *testing.T) {
 	t.Parallel()
 	c := own(t, cluster.Config{Nodes: 2})
@@ -70,7 +70,7 @@ func TestFrozenNode(t *testing.T) {
 		"its sshd has answered nothing for 1m0s|its host answers but its agent has been silent for 60 s)", o.stderr)
 }
 
-// A root that is stopped until its agents have given it up says so when it goes on.
+// TestStoppedRoot stops a root until its agents have given it up. When it continues, it must report that.
 func TestStoppedRoot(t *testing.T) {
 	t.Parallel()
 	c := own(t, cluster.Config{Nodes: 1})
@@ -83,7 +83,8 @@ func TestStoppedRoot(t *testing.T) {
 	require.Contains(t, o.stderr, "its agent received nothing from this host and ended itself")
 }
 
-// A node is cut off behind a proxy whose kernel answers: the keepalives of the program ssh notice that.
+// TestCutBehindAProxy cuts off a node behind a proxy whose kernel answers. The keepalives of the program ssh must
+// notice that.
 func TestCutBehindAProxy(t *testing.T) {
 	t.Parallel()
 	c := own(t, cluster.Config{Nodes: 2})

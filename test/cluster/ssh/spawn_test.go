@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A parent on one node spawns over all of its list; when ibrun is killed
-// nothing of either is left on any.
+// TestSpawnOverNodes spawns ranks on all hosts of the parent's list. When ibrun is killed, no process of the parent or
+// of the spawned job may be left on any node.
 func TestSpawnOverNodes(t *testing.T) {
 	c := shared(t, 4)
 	client := example(t, c, "test/pmi")
@@ -23,7 +23,7 @@ func TestSpawnOverNodes(t *testing.T) {
 	require.Equal(t, 8, strings.Count(o.stdout, " of 8\n"), o.stdout)
 	j := start(t, c, "-n", "1", "--hosts", "node[0001-0004]", "sh", "-c", `"$@"; exec sleep 1000`, "sh", client,
 		"-spawn", "4", "--", "sleep", "1000")
-	await(t, "reaper, agent and sleep of five", func() bool { return everywhere(t, c) == 3*5 })
+	await(t, "five times a reaper, an agent and a sleep", func() bool { return everywhere(t, c) == 3*5 })
 	require.NoError(t, j.cmd.Process.Kill())
 	j.wait()
 	requireNothingLeft(t, c)

@@ -17,11 +17,11 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// crew are the processes of one job among others, by their numbers on the machine.
+// crew holds the processes of one job by their ids on the machine.
 type crew map[int]cluster.Proc
 
-// crewOf waits for a job whose ranks are `sleep MARK`, so many on each of some
-// hosts, and finds ranks, agents and reapers.
+// crewOf waits until each host has so many ranks that are `sleep MARK`. It returns these ranks, their agents and their
+// reapers.
 func crewOf(t *testing.T, c *cluster.Cluster, hosts []string, mark string, each int) crew {
 	all := crew{}
 	await(t, mark+" runs everywhere", func() bool {
@@ -52,7 +52,7 @@ func crewOf(t *testing.T, c *cluster.Cluster, hosts []string, mark string, each 
 	return all
 }
 
-// agent is the agent of one of the hosts.
+// agent returns the process id of the agent on a host.
 func (all crew) agent(t *testing.T, c *cluster.Cluster, host string) int {
 	procs, err := c.Processes(host)
 	require.NoError(t, err)
@@ -65,7 +65,7 @@ func (all crew) agent(t *testing.T, c *cluster.Cluster, host string) int {
 	return 0
 }
 
-// left are those that live.
+// left returns the processes that still live.
 func (all crew) left() (living []cluster.Proc) {
 	for pid, p := range all {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
@@ -76,7 +76,7 @@ func (all crew) left() (living []cluster.Proc) {
 	return living
 }
 
-// stopped is a job of which an agent is stopped.
+// stopped is a job one of whose agents is stopped.
 type stopped struct {
 	name   string
 	victim string
@@ -88,9 +88,9 @@ type stopped struct {
 
 func (s *stopped) left() bool { return len(s.all.left()) > 0 }
 
-// A stopped agent does not see the end of its link, nor end its ranks: its reaper does. Each
-// launcher makes another kind of link. All jobs run at once, since each takes a minute; most agents
-// that are stopped are two or three links below the root, and have others below.
+// TestStopped stops agents, which then neither see the end of their link nor end their ranks. Their reapers must end
+// the ranks. Each launcher makes another kind of link. All jobs run at once, since each takes a minute. Most of the
+// stopped agents are two or three links below the root, and have agents below them.
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	c := own(t, cluster.Config{Nodes: 4, RSH: true})
@@ -119,7 +119,7 @@ func TestStopped(t *testing.T) {
 		s.all = crewOf(t, c, hosts, mark, each)
 		s.agent = s.all.agent(t, c, s.victim)
 	}
-	awhileEnds := time.After(50 * time.Second) // the fault's length, not a wait for something
+	awhileEnds := time.After(50 * time.Second) // the length of the fault, not a wait for an event
 	for _, s := range append(forEver, awhile, rootless) {
 		require.NoError(t, syscall.Kill(s.agent, syscall.SIGSTOP))
 	}
@@ -143,8 +143,8 @@ func TestStopped(t *testing.T) {
 	requireNothingLeft(t, c)
 }
 
-// Nothing tells a reaper behind a link that was cut silently: not its sshd, which
-// waits for nothing, nor its agent, which is stopped. It sees that.
+// TestStoppedAndCut stops an agent and cuts off its node. The sshd there does not notice the cut, because it waits for
+// no answer, and the agent is stopped. The reaper must notice by itself.
 func TestStoppedAndCut(t *testing.T) {
 	t.Parallel()
 	c := own(t, cluster.Config{Nodes: 3})

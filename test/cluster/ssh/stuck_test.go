@@ -17,9 +17,8 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// stick mounts a file system on a node, at /tmp/net, that does not answer; see
-// test/stuck. waits is closed when a process waits for it that can no longer be killed. All that
-// waits goes when end is called.
+// stick mounts a file system that does not answer (see test/stuck) on a node, at /tmp/net. waits is closed when a
+// process waits for the file system and can no longer be killed. end releases all processes that wait.
 func stick(t *testing.T, c *cluster.Cluster, node string) (waits <-chan struct{}, end func()) {
 	program := filepath.Join(c.Shared(), "stuck")
 	if _, err := os.Stat(program); err != nil {
@@ -48,12 +47,12 @@ func stick(t *testing.T, c *cluster.Cluster, node string) (waits <-chan struct{}
 	}
 }
 
-// jobs are the processes of jobs on a node: all but sshd and the server of a file system.
+// jobs returns the processes of jobs on a node: all but sshd and the server of a file system.
 func jobs(t *testing.T, c *cluster.Cluster, node string) (found []cluster.Proc) {
 	all, err := c.Processes(node)
 	require.NoError(t, err)
 	for _, p := range all {
-		program := append(p.Argv, "")[0] // none: it is about to become another one
+		program := append(p.Argv, "")[0] // empty: the process is about to execute another program
 		if !strings.Contains(program, "sshd") && !strings.HasSuffix(program, "/stuck") {
 			found = append(found, p)
 		}
@@ -61,7 +60,7 @@ func jobs(t *testing.T, c *cluster.Cluster, node string) (found []cluster.Proc) 
 	return found
 }
 
-// limited runs ibrun with another limit of open files than the nodes have. Its ranks have it, too.
+// limited runs ibrun with another limit of open files than the nodes have. Its ranks get that limit, too.
 func limited(t *testing.T, c *cluster.Cluster, args ...string) outcome {
 	return run(t, c, append([]string{"sh", "-c", `ulimit -S -n 300; exec "$@"`, "sh", program}, args...)...).wait()
 }
@@ -73,8 +72,8 @@ func TestLimitOfFiles(t *testing.T) {
 	require.Equal(t, "300\n", o.stdout, o.stderr)
 }
 
-// A file system does not answer on an inner node, when that node's ranks are to be
-// started. The launch says so, ends in time, and leaves only what nobody can end.
+// TestHungStart lets a file system of an inner node hang when the ranks of the node start. The launch must report
+// that, end in time, and leave only processes that cannot be killed.
 func TestHungStart(t *testing.T) {
 	t.Parallel()
 	c := own(t, cluster.Config{Nodes: 3})
@@ -91,7 +90,7 @@ func TestHungStart(t *testing.T) {
 		name  string
 		says  string
 		args  []string
-		agent bool // hangs itself, in a thread of it
+		agent bool // the agent itself hangs, in one of its threads
 	}{
 		{"exec", "exec /tmp/script", []string{"/tmp/script"}, false},
 		{"exec with limits", "exec /tmp/script", []string{"/tmp/script"}, false},
@@ -130,7 +129,8 @@ func TestHungStart(t *testing.T) {
 	}
 }
 
-// A rank that sleeps in the kernel is named, by host and pid, and keeps nobody else.
+// TestUnkillable ends a job with a rank that sleeps in the kernel. The message must name its host and process id, and
+// no other process may be left.
 func TestUnkillable(t *testing.T) {
 	t.Parallel()
 	c := own(t, cluster.Config{Nodes: 3})
@@ -167,7 +167,7 @@ func TestUnkillable(t *testing.T) {
 	end()
 	await(t, "nothing is left", func() bool { return len(jobs(t, c, node)) == 0 })
 
-	// What ranks leave behind is named, too; the job has not failed by it.
+	// A process that a rank leaves behind is reported, too. It does not make the job fail.
 	waits, end = stick(t, c, node)
 	defer end()
 	j = start(t, c, args("sh -c 'cat /tmp/net/program >/dev/null 2>&1 & "+

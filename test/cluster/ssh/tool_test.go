@@ -19,8 +19,8 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// compiled is a program of the worked example, with the library for tools, under sanitizers, where
-// all nodes see it.
+// compiled compiles a program of the worked example with the library for tools and with sanitizers, and returns its
+// path, which all nodes see.
 func compiled(t *testing.T, c *cluster.Cluster, name string) string {
 	t.Helper()
 	path := filepath.Join(c.Shared(), "tree-"+name)
@@ -34,8 +34,8 @@ func compiled(t *testing.T, c *cluster.Cluster, name string) string {
 	return path
 }
 
-// A tree of communication processes starts on hosts of its own, beside a job that is held, and is
-// handed topology, hosts and ports: what its back ends count comes up their own connections.
+// TestToolTree starts a tree of communication processes on hosts of its own, beside a job that is held. The processes
+// get topology, hosts and ports. What the back ends count must come up over their own connections.
 func TestToolTree(t *testing.T) {
 	c := shared(t, 4)
 	front, node := compiled(t, c, "front"), compiled(t, c, "node")
@@ -48,15 +48,15 @@ func TestToolTree(t *testing.T) {
 		require.Equal(t, 0, got.code, got.raw)
 		lines := strings.Split(strings.TrimSpace(got.stdout), "\n")
 		require.Equal(t, "4 processes in the tree; ranks below it: 2 of 2", lines[0])
-		rest := lines[1:] // the program ran when the tree stood
+		rest := lines[1:] // the program runs when the tree is complete
 		slices.Sort(rest)
 		require.Equal(t, []string{"node0001", "node0002", "node0003", "node0004"}, rest)
 	}
 	requireNothingLeft(t, c)
 }
 
-// mpir is what a debugger that speaks MPIR does with the starter: it says that it is there, goes on
-// to the breakpoint, and reads the table. Then it does what the test says.
+// mpir holds the commands of a debugger that speaks MPIR: it sets MPIR_being_debugged, continues to the breakpoint and
+// reads the table. Then it does what the test says.
 const mpir = `set pagination off
 set confirm off
 handle SIGURG nostop noprint pass
@@ -76,10 +76,9 @@ delete
 %[2]s
 `
 
-// gdb drives ibrun as an MPIR debugger does. Ranks of two nodes stand before their first
-// instruction when the table is there, gdb attaches to them on their nodes, and they run when the
-// debugger lets ibrun go on. If the debugger is killed instead, the job ends: no rank stays
-// stopped.
+// TestMPIR drives ibrun with gdb, as an MPIR debugger does. When the table is complete, the ranks on two nodes must be
+// stopped before their first instruction, and gdb must be able to attach to them on their nodes. They must run when
+// the debugger lets ibrun go on. If the debugger is killed instead, the job must end and leave no stopped rank.
 func TestMPIR(t *testing.T) {
 	if _, err := exec.LookPath("gdb"); err != nil {
 		require.NoError(t, err, "package gdb is needed")
@@ -102,11 +101,11 @@ func TestMPIR(t *testing.T) {
 				"-ex", "info proc mappings").CombinedOutput()
 			cancel()
 			require.NoError(t, err, "%s", out)
-			require.Contains(t, string(out), "/sleep", "gdb sees the rank's own program")
-			require.NotContains(t, string(out), "libc.so", "it has run nothing")
+			require.Contains(t, string(out), "/sleep", "gdb must see the rank's own program")
+			require.NotContains(t, string(out), "libc.so", "the rank may not have run yet")
 			status, err := os.ReadFile(c.Root(row[1]) + "/proc/" + row[3] + "/status")
 			require.NoError(t, err)
-			require.Contains(t, string(status), "State:\tT", "it stands still when gdb has left")
+			require.Contains(t, string(status), "State:\tT", "the rank must stay stopped when gdb has left")
 		}
 		if then == "kill" {
 			require.NoError(t, d.cmd.Process.Kill())

@@ -20,7 +20,8 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// So with stock programs of MPICH and Open MPI. Their ranks poll, and the debugger must come to all of them in time.
+// TestControlOfManyRanks does the same as TestControlOverNodes, also with stock programs of MPICH and Open MPI. Their
+// ranks poll, and the debugger must reach all of them in time.
 func TestControlOfManyRanks(t *testing.T) {
 	c := shared(t, 16)
 	programs := map[string]string{
@@ -39,7 +40,7 @@ func mpiProgram(t *testing.T, c *cluster.Cluster) string {
 // openMPIProgram compiles the program of test/mpi with Open MPI's compiler.
 func openMPIProgram(t *testing.T, c *cluster.Cluster) string {
 	t.Helper()
-	require.NotNil(t, libpmi.Image(), "make libpmi puts it where the binary takes it from")
+	require.NotNil(t, libpmi.Image(), "the binary has no libpmi: run make libpmi")
 	return compiledBy(t, c, "mpicc.openmpi", "packages openmpi-bin and libopenmpi-dev are needed")
 }
 
@@ -56,7 +57,8 @@ func compiledBy(t *testing.T, c *cluster.Cluster, compiler, need string) string 
 
 func TestResizeOfManyNodes(t *testing.T) { resizeOverNodes(t, 8, 4, 8) }
 
-// 64 nodes over each kind of session and tree; 1,024 ranks in the tree that is planned.
+// TestAllTreesOnSixtyFourNodes starts jobs on 64 nodes over each kind of session and tree, and 1,024 ranks in the tree
+// that ibrun plans.
 func TestAllTreesOnSixtyFourNodes(t *testing.T) {
 	c := own(t, cluster.Config{Nodes: 64, RSH: true})
 	for _, session := range []string{"ssh", "rsh", "stand-in"} {
@@ -70,11 +72,11 @@ func TestAllTreesOnSixtyFourNodes(t *testing.T) {
 	requireNothingLeft(t, c)
 }
 
-// printed is a line of a rank, and when it was printed.
+// printed matches a line of a rank, with the time at which it was printed.
 var printed = regexp.MustCompile(`rank (\d+) line \d+ \w+ of (\d+)\n`)
 
-// An agent with a third of all nodes below it is killed. All agents below it get a new parent: from then on the
-// lines of their ranks come.
+// TestLostAgentOfManyNodes kills an agent with a third of all nodes below it. All agents below it must get a new
+// parent, and the lines of their ranks must come again.
 func TestLostAgentOfManyNodes(t *testing.T) {
 	const nodes = 64
 	c := shared(t, nodes)
@@ -86,7 +88,7 @@ func TestLostAgentOfManyNodes(t *testing.T) {
 	j.kill(j.processes("node0001", role(reaper.Agent))...)
 	killed := time.Now()
 	from := len(j.out.String())
-	all := func() bool { // each has printed since then: what comes now may have been under way
+	all := func() bool { // each has printed since then: a line that comes now may be older
 		fresh := map[string]bool{"0": true}
 		for _, line := range printed.FindAllStringSubmatch(j.out.String()[from:], -1) {
 			if ms, err := strconv.ParseInt(line[2], 10, 64); err == nil && ms > killed.UnixMilli() {
@@ -103,7 +105,7 @@ func TestLostAgentOfManyNodes(t *testing.T) {
 	require.Contains(t, why, "rank 0")
 }
 
-var restarts = flag.Int("restarts", 100, "of ranks in each job of TestMuchTraffic")
+var restarts = flag.Int("restarts", 100, "restarts of ranks in each job of TestMuchTraffic")
 
 func TestMuchTraffic(t *testing.T) { playTraffic(t, *restarts) }
 

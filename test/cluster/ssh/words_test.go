@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What local agents cannot show of options: hosts of each program, files and terminals on nodes
-// that have their own name, files and devices.
+// TestOptionsOverNodes checks options that local agents cannot show: hosts of each program, and files and terminals on
+// nodes that have their own names, files and devices.
 func TestOptionsOverNodes(t *testing.T) {
 	c := shared(t, 4)
 	lines := func(out string) string {
@@ -42,7 +42,7 @@ func TestOptionsOverNodes(t *testing.T) {
 	require.Equal(t, "node0001:node0001|node0002:node0002|node0003:node0003", lines(o.stdout))
 	kept, err := c.Exec(t.Context(), "node0003", "cat", "/tmp/out/1/rank.2/stdout").CombinedOutput()
 	require.NoError(t, err, string(kept))
-	require.Equal(t, "node0003\n", string(kept), "on the node, and without what the line begins with")
+	require.Equal(t, "node0003\n", string(kept), "the file is on the node, and its lines have no prefix")
 
 	ranks := filepath.Join(c.Shared(), "ranks")
 	require.NoError(t, os.WriteFile(ranks,
