@@ -11,10 +11,10 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// agentSpeaks is all that an agent sends to a parent whose frames it cannot read: it ends.
+// agentSpeaks matches all that an agent prints if it cannot read the frames of its parent.
 const agentSpeaks = `^::ibrun-agent:[^\n]*\n?$`
 
-// attackCases are input that no process of ibrun has written.
+// attackCases returns cases whose input was written by no process of ibrun.
 func attackCases() []entry {
 	frames := func(fault string, bytes []byte) entry {
 		return entry{class: "D", fault: "to an agent: " + fault, file: string(bytes),

@@ -30,31 +30,31 @@ var (
 	only  = flag.Int("only", -1, "the only round of each kind that is run, by its number")
 )
 
-// campaignNodes is the size of the clusters of campaigns.
+// campaignNodes is the number of nodes of a campaign's clusters.
 const campaignNodes = 16
 
 // round is one fault in one job.
 type round struct {
-	kind  string // of its flag
+	kind  string // the name of its flag
 	index int
 	rng   *rand.Rand
 	fault fault
 	shape shape
 }
 
-// fault is what is done to a job, and what must follow.
+// fault describes what is done to a job, and what must follow.
 type fault struct {
 	class string
 	phase string // launch, running, ending
 	after time.Duration
-	// strike does it and says what it did; undo takes back what would hurt the next round.
+	// strike applies the fault and returns a description. undo reverts what would affect the next round.
 	strike  func(*site, *round) (string, error)
 	undo    func(*site) error
-	victim  string // the host
-	cutOff  bool   // sshd is not told that sessions are over
+	victim  string // the host that is hit
+	cutOff  bool   // sshd does not notice that sessions have ended
 	litters bool   // files may stay behind
-	code    int    // of ibrun
-	goesOn  bool   // or the job may go on
+	code    int    // expected exit code of ibrun
+	goesOn  bool   // the job may also go on
 }
 
 func (r *round) String() string {
@@ -62,7 +62,7 @@ func (r *round) String() string {
 		r.fault.phase, r.shape)
 }
 
-// drawn makes the rounds of a kind.
+// drawn returns the rounds of a kind.
 func drawn(kind string, count int, draw func(*round)) (rounds []*round) {
 	var salt uint64
 	for _, c := range kind {
@@ -78,8 +78,8 @@ func drawn(kind string, count int, draw func(*round)) (rounds []*round) {
 	return rounds
 }
 
-// Whichever process is killed or stopped, and whichever node is cut off, at any time and in any tree: the job
-// ends as docs/faults.md promises, and leaves nothing.
+// TestFaults kills or stops processes and cuts off nodes, at any time and in any tree. The job must end as
+// docs/faults.md promises, and leave nothing.
 func TestFaults(t *testing.T) {
 	ranks := t.TempDir()
 	for _, name := range []string{"cluster/talker", "pmi"} {
@@ -101,7 +101,7 @@ const (
 	ending  = "ending"
 )
 
-// goesOnAfter is how long a job runs after a fault that may cost it nothing until it is interrupted.
+// goesOnAfter is the time after which a job is interrupted if it survives its fault.
 const goesOnAfter = 15 * time.Second
 
 // play runs one round, and leaves the site as it was.
@@ -123,10 +123,10 @@ func (s *site) play(r *round, ranks string) (wrong []string, output string) {
 		return wrong, ""
 	}
 	if !s.reach(r, j) && !j.over() {
-		fail("it was never %s", r.fault.phase)
+		fail("phase %s was never reached", r.fault.phase)
 	}
 	happened, err := r.fault.strike(s, r)
-	missed := errors.Is(err, unix.ESRCH) // what should be hit had ended
+	missed := errors.Is(err, unix.ESRCH) // the process had ended before it was hit
 	if err != nil && !missed {
 		fail("%v", err)
 	}
@@ -141,7 +141,7 @@ func (s *site) play(r *round, ranks string) (wrong []string, output string) {
 	gone := s.until(func() bool {
 		left = left[:0]
 		for _, p := range s.processes() {
-			if r.fault.cutOff && p.role == session { // sshd waits for its kernel, and is not ours
+			if r.fault.cutOff && p.role == session { // sshd waits for its kernel, and belongs to no job
 				continue
 			}
 			left = append(left, p.String())
@@ -159,13 +159,13 @@ func (s *site) play(r *round, ranks string) (wrong []string, output string) {
 	return wrong, output
 }
 
-// interrupts tells whether the job is brought to its end by an interrupt.
+// interrupts reports whether an interrupt ends the job.
 func (r *round) interrupts() bool { return r.fault.phase == ending && r.shape.program != brief }
 
-// reach waits for the phase in which the fault is to come.
+// reach waits for the phase in which the fault is to happen.
 func (s *site) reach(r *round, j *job) bool {
-	started := r.rng.IntN(len(r.shape.hosts) + 1) // so many agents, during a launch
-	if r.fault.litters {                          // a shell is what comes before an agent
+	started := r.rng.IntN(len(r.shape.hosts) + 1) // wait for so many agents, during a launch
+	if r.fault.litters {                          // the shell runs before an agent
 		started = 0
 	}
 	return s.until(func() bool {
@@ -176,7 +176,7 @@ func (s *site) reach(r *round, j *job) bool {
 	})
 }
 
-// survives reports whether a job still runs some time after all its ranks do.
+// survives reports whether a job still runs some time after all its ranks have started.
 func (s *site) survives(r *round, j *job) bool {
 	calm := time.Now()
 	return s.until(func() bool {
@@ -187,7 +187,7 @@ func (s *site) survives(r *round, j *job) bool {
 	}) && !j.over()
 }
 
-// judge holds what ibrun said against its promises.
+// judge checks the exit code and the messages of ibrun against its promises.
 func (s *site) judge(r *round, j *job, interrupted bool) (wrong []string) {
 	text, _ := os.ReadFile(j.err)
 	code, allowed := j.code(), []int{r.fault.code}
@@ -207,11 +207,11 @@ func (s *site) judge(r *round, j *job, interrupted bool) (wrong []string) {
 	}
 	silent := []int{0, 130, 128 + int(unix.SIGKILL)}
 	if !slices.Contains(silent, code) && !bytes.Contains(text, []byte("ibrun: ")) {
-		wrong = append(wrong, "nothing says why")
+		wrong = append(wrong, "no message gives the cause")
 	}
 	lost := code == 125 && r.fault.phase == running
 	if lost && !bytes.Contains(text, []byte(r.fault.victim)) {
-		wrong = append(wrong, "nothing names "+r.fault.victim)
+		wrong = append(wrong, "no message names "+r.fault.victim)
 	}
 	return wrong
 }

@@ -4,15 +4,15 @@ package faults
 
 import "testing"
 
-// Each case of the catalogue ends with its exit code and one line that names the cause, and leaves neither
-// processes nor files.
+// TestCases plays each case of the catalogue. Each must end with its exit code and one line that names the cause, and
+// leave neither processes nor files.
 func TestCases(t *testing.T) {
 	t.Parallel()
 	playCases(t, false)
 }
 
-// Malformed options, host lists, files and environments are refused with 2, or end with another documented
-// code. None of them crashes ibrun, and none leaves anything.
+// TestInputs gives ibrun malformed options, host lists, files and environments. It must refuse them with code 2, or
+// end with another documented code. It may neither crash nor leave anything.
 func TestInputs(t *testing.T) {
 	t.Parallel()
 	playInputs(t, 40)

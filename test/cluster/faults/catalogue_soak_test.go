@@ -9,12 +9,12 @@ import (
 
 var inputs = flag.Int("inputs", 400, "malformed inputs")
 
-// The same holds in a tree of seven nodes with a fan-out of two, and for the rest of the matrix of processes,
-// places and trees.
+// TestMoreCases does the same as TestCases in a tree of seven nodes with a fan-out of two, and for the rest of the
+// matrix of processes, places and trees.
 func TestMoreCases(t *testing.T) {
 	nodes, deep = 7, "kary:2"
 	playCases(t, true)
 }
 
-// The same holds for many more malformed inputs.
+// TestMoreInputs does the same as TestInputs for many more malformed inputs.
 func TestMoreInputs(t *testing.T) { playInputs(t, *inputs) }

@@ -13,7 +13,7 @@ import (
 // nodes is the number of nodes of the jobs of the catalogue, and deep is their tree of agents, of depth three.
 var nodes, deep = 3, "chain"
 
-// playCases plays the cases of the catalogue. Those that only make soak plays need soak.
+// playCases plays the cases of the catalogue. It leaves out those for make soak unless soak is set.
 func playCases(t *testing.T, soak bool) {
 	cases := slices.Concat(inputCases(), launchCases(), runningCases(), attackCases())
 	seen := map[string]bool{}
@@ -31,7 +31,8 @@ func playCases(t *testing.T, soak bool) {
 	})
 }
 
-// waits is greater for cases that wait for a detector. They come first, so that no cluster ends alone.
+// waits is greater for cases that wait for a detector. They are played first, so that all clusters are busy to the
+// end.
 func (e entry) waits() int {
 	if e.cut {
 		return 1

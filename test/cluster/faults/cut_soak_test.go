@@ -9,7 +9,7 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// drawCut draws the loss of one node's network, or of a part of it.
+// drawCut draws the loss of one node's network, or of part of it.
 func drawCut(r *round) {
 	f := &r.fault
 	f.phase = pick(r.rng, launch, running, running)
@@ -26,12 +26,12 @@ func drawCut(r *round) {
 	rules := map[string]string{
 		"nothing goes out": dropOut, "nothing comes in": dropIn, "no port 22": dropBelow, "links reset": reset,
 	}[how]
-	if how == "no port 22" { // somebody has to be below it
+	if how == "no port 22" { // the victim must have agents below it
 		r.shape = drawShape(r.rng, 4)
 		r.shape.args[3] = pick(r.rng, "kary:2", "chain")
 		r.shape.hosts = r.shape.hosts[:min(len(r.shape.hosts), 8)]
 		f.victim = pick(r.rng, cluster.FrontName, r.shape.hosts[0])
-		f.goesOn = f.phase == launch // others start what it could not
+		f.goesOn = f.phase == launch // other agents start those that it could not
 	}
 	strike, undo := (*site).Cut, (*site).Heal
 	if rules != "" {
@@ -48,7 +48,7 @@ func drawCut(r *round) {
 		}
 	}
 	f.strike = func(s *site, r *round) (string, error) {
-		<-time.After(r.fault.after) // which instant it is, not a wait for something
+		<-time.After(r.fault.after) // the instant of the fault, not a wait for an event
 		return f.victim, strike(s, f.victim)
 	}
 }

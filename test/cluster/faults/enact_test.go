@@ -14,39 +14,39 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// file is replaced by the name of a file with an input.
+// file is a placeholder for the name of a file with the input.
 const file = "FILE"
 
 // entry is one case of the catalogue of faults.
 type entry struct {
 	class string // A input, B launch, C running, D attacks
 	fault string
-	soak  bool // only make soak plays it: others show nearly the same
+	soak  bool // only make soak plays it, since other cases show nearly the same
 
-	// shell are words before ibrun's own: a shell that redirects, or limits. FILE among args is the
-	// name of a file with what file has.
+	// shell holds words before ibrun's own, such as a shell that redirects or sets limits. In args, FILE stands for
+	// the name of a file that contains file.
 	shell []string
 	args  []string // options, hosts and program
 	file  string
-	// before and after are called without a job: they break a node, and repair it.
+	// before and after are called when no job runs. They break a node, and repair it.
 	before, after func(*site) error
-	// ready reports whether the fault is due; nil: as many ranks as ups have printed "up".
+	// ready reports whether the fault is due. If it is nil, the fault is due when ups ranks have printed "up".
 	ready  func(*site) bool
 	ups    int
-	strike func(*site, *job) error // nil: the fault is there from the beginning
+	strike func(*site, *job) error // nil if the fault exists from the beginning
 	code   []int
-	prints string // what the line with the cause matches; empty: there is no line
-	out    string // what standard output matches, without the lines "up"; empty: anything
+	prints string // a pattern of the line with the cause, or empty if there must be no line
+	out    string // a pattern of standard output without the lines "up"; an empty one matches all
 	check  func(*site) error
-	cut    bool // sshd is not told that sessions are over, and keeps them
-	wiped  bool // files stay until the node's next job
-	ships  bool // nodes are sent the binary
-	theirs bool // a login shell stays that never came to ibrun's command: sshd tells none of root's
+	cut    bool // sshd does not notice that sessions have ended, and keeps them
+	wiped  bool // files may stay until the node's next job
+	ships  bool // the binary is sent to nodes
+	theirs bool // a login shell of root that never ran ibrun's command may stay: sshd does not signal it
 }
 
 func (e entry) String() string { return e.class + " " + e.fault }
 
-// words is the whole command.
+// words returns the whole command.
 func (e *entry) words(s *site) []string {
 	words := append(slices.Clone(e.shell), program)
 	if e.ships {
@@ -58,7 +58,7 @@ func (e *entry) words(s *site) []string {
 	return words
 }
 
-// enact lets a case happen on a site where nothing runs, and leaves it so. It returns what was wrong.
+// enact plays a case on a site where nothing runs, and leaves the site so. It returns what was wrong.
 func (s *site) enact(e *entry) (wrong []string, output string) {
 	fail := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	if err := os.WriteFile(filepath.Join(s.dir, "input"), []byte(e.file), 0o644); err != nil {
@@ -101,7 +101,7 @@ func (s *site) enact(e *entry) (wrong []string, output string) {
 	return wrong, output
 }
 
-// strikes waits until the fault is due, and lets it happen.
+// strikes waits until the fault is due, and applies it.
 func (s *site) strikes(e *entry, j *job, fail func(string, ...any)) {
 	due := func() bool { return j.up() >= e.ups }
 	if e.ready != nil {
@@ -115,7 +115,7 @@ func (s *site) strikes(e *entry, j *job, fail func(string, ...any)) {
 	}
 }
 
-// strays are processes that belong to no site that rests.
+// strays returns the processes that may not be on a site without a job.
 func (s *site) strays(e *entry) (left []string) {
 	for _, p := range s.processes() {
 		if p.role == session && (e.cut || e.theirs) || p.role == shell && e.theirs {
@@ -126,18 +126,18 @@ func (s *site) strays(e *entry) (left []string) {
 	return left
 }
 
-// judge holds the exit code and what was printed against what the case promises.
+// judge checks the exit code and the output against the promises of the case.
 func (e *entry) judge(j *job, fail func(string, ...any)) {
 	text, _ := os.ReadFile(j.err)
 	out, _ := os.ReadFile(j.out)
 	if code := j.code(); !slices.Contains(e.code, code) {
-		fail("exit code %d, not of %v", code, e.code)
+		fail("exit code %d, not one of %v", code, e.code)
 	}
 	if traces.Match(text) || traces.Match(out) {
 		fail("it crashed")
 	}
 	if plain := strings.ReplaceAll(string(out), "up\n", ""); !regexp.MustCompile(e.out).MatchString(plain) {
-		fail("standard output has not %q", e.out)
+		fail("standard output does not match %q", e.out)
 	}
 	line := firstCause(string(text))
 	prints, again := regexp.MustCompile(e.prints), 0
@@ -148,7 +148,7 @@ func (e *entry) judge(j *job, fail func(string, ...any)) {
 	}
 	switch {
 	case e.prints == "" && line != "":
-		fail("a line where none is due")
+		fail("a line with a cause, want none")
 	case e.prints != "" && !prints.MatchString(line):
 		fail("the line with the cause does not have %q: %s", e.prints, line)
 	case e.prints != "" && e.prints != "." && again > 1:
@@ -157,12 +157,12 @@ func (e *entry) judge(j *job, fail func(string, ...any)) {
 }
 
 var (
-	// heading is a line that stands for itself, and not for the one above it.
+	// heading matches a line that begins a message, and not one that continues a message.
 	heading = regexp.MustCompile(`^\r?ibrun: [^ ]`)
 	waits   = regexp.MustCompile(`^\r?ibrun: (waiting for|launching,) `)
 )
 
-// firstCause is the first line that says what has failed. A table of nodes has a row for each.
+// firstCause returns the first line that says what has failed. In a table of nodes that is the first row.
 func firstCause(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -186,7 +186,7 @@ func firstCause(text string) string {
 // target is the process of a role on a host.
 type target struct{ host, role string }
 
-// send signals processes of roles on a host, in the same instant.
+// send returns a strike that signals processes of several roles on a host at once.
 func send(sig unix.Signal, host string, roles ...string) func(*site, *job) error {
 	var targets []target
 	for _, role := range roles {
@@ -195,7 +195,7 @@ func send(sig unix.Signal, host string, roles ...string) func(*site, *job) error
 	return sendAll(sig, targets...)
 }
 
-// sendAll signals processes in the same instant: it takes hold of all of them before.
+// sendAll returns a strike that signals processes at once. It first opens a descriptor of each.
 func sendAll(sig unix.Signal, targets ...target) func(*site, *job) error {
 	return func(s *site, _ *job) error {
 		var fds []int
@@ -213,7 +213,7 @@ func sendAll(sig unix.Signal, targets ...target) func(*site, *job) error {
 		}
 		for i, fd := range fds {
 			err := unix.PidfdSendSignal(fd, sig, nil, 0)
-			if err != nil && (i == 0 || err != unix.ESRCH) { // one may end at once without the other
+			if err != nil && (i == 0 || err != unix.ESRCH) { // one may end as soon as the other has
 				return err
 			}
 		}
@@ -221,7 +221,7 @@ func sendAll(sig unix.Signal, targets ...target) func(*site, *job) error {
 	}
 }
 
-// interrupts sends signals to ibrun, which the kernel must not make one of.
+// interrupts returns a strike that sends ibrun signals, with pauses so that the kernel does not merge them.
 func interrupts(signals ...unix.Signal) func(*site, *job) error {
 	return func(_ *site, j *job) error {
 		for i, sig := range signals {

@@ -11,7 +11,7 @@ import (
 
 const started = `^started\n$`
 
-// inputCases are refused on this machine, before any session is opened, or taken as they are.
+// inputCases returns cases whose input is refused on this machine, before any session is opened, or is valid.
 func inputCases() []entry {
 	refused := func(fault, prints string, args ...string) entry {
 		return entry{class: "A", fault: fault, args: args, code: []int{2}, prints: prints, out: "^$"}

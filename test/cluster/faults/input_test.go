@@ -14,22 +14,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// input is a command line and what is around it, malformed in one way.
+// input is a command line with its environment and file, malformed in one way.
 type input struct {
 	class    string
 	words    []string
 	env      []string
-	redirect string // of the shell's, for the standard streams
-	file     []byte // what FILE among the words stands for
-	refused  bool   // with 2 before anything starts; otherwise it may be taken, or fail later
-	whole    bool   // the words are all there is
+	redirect string // by a shell, of the standard streams
+	file     []byte // content of the file that FILE stands for
+	refused  bool   // it must be refused with code 2 before anything starts; if false, it may be valid, or fail later
+	whole    bool   // no hosts and no program are added to the words
 }
 
 func (in input) String() string {
 	return fmt.Sprintf("%.300q %.100q %s %.200q", in.words, in.env, in.redirect, in.file)
 }
 
-// spellings are the names of all options, by what docs/cli.md says of their value.
+// spellings holds the names of all options, by the kind of value that docs/cli.md gives them.
 type spellings struct{ number, choice, other, none []string }
 
 var (
@@ -40,7 +40,7 @@ var (
 	takesOther = regexp.MustCompile(`^ [A-Z]`)
 )
 
-// optionTable reads the table of options, which a test of internal/options keeps complete.
+// optionTable reads the table of options in docs/cli.md. A test of internal/options keeps it complete.
 func optionTable(t *testing.T) (k spellings) {
 	text, err := os.ReadFile("../../../docs/cli.md")
 	require.NoError(t, err)
@@ -73,21 +73,21 @@ func optionTable(t *testing.T) (k spellings) {
 	return k
 }
 
-// odd are values that no option means, and that some might take.
+// odd holds values that make no sense for any option, though some options accept them.
 var odd = []string{"", " ", "-1", "0", "1e9", "99999999999999999999", "0x", "NaN", "a b", "\xff\xfe", "%", "%n%s%d",
 	"..", "../x", "/dev/null/x", "/proc/nowhere", "/dev/full", "$(touch x)", "`id`", ";", "[", "]", "a[1-",
 	"a[1-99999999]", ",", ":", "::", "=", "A=", "=A", "\n", "\t", "\x1b[2J", "-oProxyCommand=touch x", "node0001:0",
 	"node0001:-1", "[::1", "ünï", "\u202e", strings.Repeat("a", 300), strings.Repeat("1,", 40000)}
 
-// badHosts are no list of hosts.
+// badHosts holds invalid lists of hosts.
 var badHosts = []string{"", " ", ",", "a,,b", "a;b", "$(x)", "`x`", "a b", "../x", "-oProxyCommand=x", "a\x01", "a\nb",
 	"a:0", "a:-1", "a:9223372036854775808", "a[1-", "a[2-1]", "a[x]", "a[1-99999999]", "[", "]", "@", "u@", "@h", "a'",
 	"\xff", strings.Repeat("a", 256), strings.Repeat("[0-9]", 12)}
 
-// badNumbers are neither a number nor a time.
+// badNumbers holds texts that are invalid both as a number and as a time.
 var badNumbers = []string{"", "x", "-1", "1.5.2", "99999999999999999999", "0x1g", "5 5", "\xff"}
 
-// refusedInputs are those that must be refused at once.
+// refusedInputs returns inputs that must be refused at once.
 func refusedInputs(k spellings) (all []input) {
 	add := func(in input) { in.refused = true; all = append(all, in) }
 	for _, name := range k.number {
@@ -131,7 +131,7 @@ func refusedInputs(k spellings) (all []input) {
 	return all
 }
 
-// sound are files that are right before they are damaged, by the option that names them.
+// sound maps options to valid files, which are damaged before they are used.
 var sound = map[string]string{
 	"-f":           "node0001 slots=2\nnode[0002-0003]:1 # two\nroot@node0004\n",
 	"--rankfile":   "rank 0=node0001 slot=0:0\nrank 1=node0002 slot=1\n",
@@ -139,7 +139,7 @@ var sound = map[string]string{
 	"--multi-prog": "0 echo started %t\n1-2,3 echo started %o\n* echo started\n",
 }
 
-// drawInput draws one that may be taken.
+// drawInput draws an input that may be valid.
 func drawInput(rng *rand.Rand, k spellings) input {
 	valued := slices.Concat(k.number, k.choice, k.other)
 	switch rng.IntN(6) {

@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// playInputs gives ibrun malformed inputs, half of which must be refused before any session is opened.
+// playInputs gives ibrun malformed inputs. Half of them must be refused before any session is opened.
 func playInputs(t *testing.T, count int) {
 	s := newSite(t, seeing(2))
 	options := optionTable(t)
@@ -30,7 +30,7 @@ func playInputs(t *testing.T, count int) {
 	refused = refused[:min(len(refused), count/2)]
 	before := s.sessions()
 	s.feed(t, refused)
-	require.Equal(t, before, s.sessions(), "sessions that refused inputs opened")
+	require.Equal(t, before, s.sessions(), "refused inputs may open no sessions")
 	var drawn []input
 	for len(refused)+len(drawn) < count {
 		drawn = append(drawn, drawInput(rng, options))
@@ -41,7 +41,7 @@ func playInputs(t *testing.T, count int) {
 	require.Empty(t, s.litter())
 }
 
-// sessions is what the servers of all nodes have said.
+// sessions returns the logs of the servers of all nodes.
 func (s *site) sessions() (text string) {
 	for _, node := range s.Nodes() {
 		log, _ := os.ReadFile(s.Log(node))
@@ -90,7 +90,7 @@ func (s *site) taste(in input, dir string) (wrong []string, output string) {
 	return in.judge(cmd.ProcessState.ExitCode(), out.String(), errs.String()), output
 }
 
-// line is the whole command.
+// line returns the whole command.
 func (in input) line(name string) (line []string) {
 	if in.redirect != "" {
 		line = []string{"/bin/sh", "-c", `"$@" ` + in.redirect, "sh"}
@@ -113,7 +113,7 @@ func (in input) line(name string) (line []string) {
 
 var cause = regexp.MustCompile(`(?m)^(\r?ibrun: |usage: |hint: )`)
 
-// judge holds the end of ibrun against docs/cli.md.
+// judge checks the exit code and the output of ibrun against docs/cli.md.
 func (in input) judge(code int, out, errs string) (wrong []string) {
 	fail := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	codes := []int{0, 1, 2, 124, 125, 126, 127, 141}
@@ -128,7 +128,7 @@ func (in input) judge(code int, out, errs string) (wrong []string) {
 	}
 	mute := strings.Contains(in.redirect, "2>")
 	if code != 0 && !mute && !cause.MatchString(errs) {
-		fail("nothing says why")
+		fail("no message gives the cause")
 	}
 	if code == 2 && strings.Contains(out, "started") {
 		fail("ranks were started")

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// job is an ibrun that runs. Its output goes to files, so that its end is its own and not that
-// of whatever holds a pipe.
+// job is an ibrun that was started. Its output goes to files, so that its end can be noticed even if another process
+// holds its output.
 type job struct {
 	cmd      *exec.Cmd
 	out, err string
@@ -71,7 +71,7 @@ func (j *job) code() int {
 	return j.cmd.ProcessState.ExitCode()
 }
 
-// up counts the ranks that have said that they run.
+// up counts the ranks that have printed that they run.
 func (j *job) up() int {
 	text, _ := os.ReadFile(j.out)
 	return bytes.Count(text, []byte("up\n"))
@@ -97,14 +97,14 @@ func (s *site) output(j *job) string {
 	return fmt.Sprintf("%.2000s%.6000s", lines, errs)
 }
 
-// traces are what a program of Go says when it crashes.
+// traces matches what a crashed Go program prints.
 var traces = regexp.MustCompile(`goroutine \d+ |panic: |fatal error: |runtime error|SIGSEGV: seg`)
 
-// restore takes back the fault, and ends what is left, so that the next round begins with nothing.
+// restore reverts the fault and kills what is left, so that the next round begins with an empty site.
 func (s *site) restore(undo func(*site) error, fail func(string, ...any)) {
 	if undo != nil {
 		if err := undo(s); err != nil {
-			fail("taking it back: %v", err)
+			fail("reverting the fault: %v", err)
 		}
 	}
 	gone := s.until(func() bool {
@@ -119,7 +119,7 @@ func (s *site) restore(undo func(*site) error, fail func(string, ...any)) {
 	}
 	for _, path := range s.litter() {
 		if host, path, ok := strings.Cut(path, ":"); ok {
-			_ = os.Remove(s.Root(host) + path) // never more than was looked at
+			_ = os.Remove(s.Root(host) + path) // os.RemoveAll could remove files that litter does not list
 		}
 	}
 }

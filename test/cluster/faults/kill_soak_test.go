@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// codes are those of ibrun after the loss of one process while a job runs. A descendant of a rank costs nothing.
+// codes holds ibrun's exit code after the loss of one process while a job runs. The loss of a descendant of a rank has
+// no effect.
 var codes = map[string]int{
 	root: 128 + int(unix.SIGKILL), rank: 128 + int(unix.SIGKILL), agent: 125, reaper: 125, both: 125, session: 125,
 	client: 125, shell: 125,
@@ -28,10 +29,10 @@ func drawKill(r *round) {
 		r.shape.hosts = r.shape.hosts[:min(8, len(r.shape.hosts))]
 	case shell:
 		r.fault.phase, r.shape.fresh = launch, true
-	case spawned, both: // something is to be left
+	case spawned, both: // these ranks leave processes behind
 		r.shape.program = family
 	}
-	r.fault.litters = role == shell // which cannot take away its incomplete file then
+	r.fault.litters = role == shell // it cannot remove its incomplete file when it is killed
 	if r.fault.phase == ending && r.rng.IntN(2) == 0 {
 		r.shape.program = brief
 	}
@@ -41,9 +42,9 @@ func drawKill(r *round) {
 		r.fault.after += 1850 * time.Millisecond
 	case r.fault.phase == running:
 		r.fault.after *= 5
-	case r.fault.phase == ending: // of an interrupt nothing is left soon
+	case r.fault.phase == ending: // an interrupted job ends soon
 		r.fault.after /= 15
-	default: // the session is made again, once
+	default: // a lost session is opened again, once
 		r.fault.after /= 10
 		r.fault.goesOn = role != root && role != rank
 	}
@@ -58,8 +59,8 @@ func drawStop(r *round) {
 	r.fault.strike = func(s *site, r *round) (string, error) { return s.hit(r, agent, unix.SIGSTOP) }
 }
 
-// hit sends a signal to some process of a role, so long after it was chosen. During a launch
-// it waits for one; a job that is to end is interrupted in between.
+// hit chooses a process of a role and signals it a while later. During a launch it waits for such a process. A job
+// that is to end is interrupted in between.
 func (s *site) hit(r *round, role string, sig unix.Signal) (string, error) {
 	var found []process
 	of := role
@@ -88,7 +89,7 @@ func (s *site) hit(r *round, role string, sig unix.Signal) (string, error) {
 		if r.interrupts() {
 			s.job.interrupt()
 		}
-		<-time.After(r.fault.after) // which instant it is, not a wait for something
+		<-time.After(r.fault.after) // the instant of the fault, not a wait for an event
 		if above != fd {
 			err = unix.PidfdSendSignal(above, sig, nil, 0)
 		}

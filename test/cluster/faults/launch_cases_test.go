@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// launchCases fail, or do not, before all ranks run.
+// launchCases returns faults before all ranks run. Some of them must have no effect.
 func launchCases() []entry {
 	failed := func(fault, prints string, args ...string) entry {
 		return entry{class: "B", fault: fault, args: args, code: []int{125}, prints: prints}
@@ -121,14 +121,14 @@ func launchCases() []entry {
 	}
 }
 
-// write puts a file on a node, and keeps what was there.
+// write writes a file on a node, and keeps the file that was there.
 func (s *site) write(node, path, text string) error {
 	name := s.Root(node) + path
 	_ = os.Rename(name, filepath.Join(s.dir, "before"))
 	return os.WriteFile(name, []byte(text), 0o644)
 }
 
-// unwrite undoes write.
+// unwrite restores the file that write has replaced.
 func (s *site) unwrite(node, path string) error {
 	name := s.Root(node) + path
 	text, err := os.ReadFile(filepath.Join(s.dir, "before"))
@@ -138,7 +138,7 @@ func (s *site) unwrite(node, path string) error {
 	return os.WriteFile(name, text, 0o644)
 }
 
-// signalServer signals the sshd of a node that takes connections.
+// signalServer signals the sshd of a node that accepts connections.
 func (s *site) signalServer(node string, sig unix.Signal) error {
 	procs, err := s.Processes(node)
 	if err != nil {
@@ -152,7 +152,7 @@ func (s *site) signalServer(node string, sig unix.Signal) error {
 	return fmt.Errorf("no sshd on %s", node)
 }
 
-// alias gives a node more names; 0 takes them back.
+// alias gives a node more names. A count of 0 removes them.
 func (s *site) alias(node string, count int) error {
 	name := filepath.Join(s.Etc(), "hosts")
 	text, err := os.ReadFile(name)
@@ -169,7 +169,7 @@ func (s *site) alias(node string, count int) error {
 	return os.WriteFile(name, []byte(old), 0o644)
 }
 
-// printed holds standard output of the last job against a text.
+// printed compares the standard output of the last job with a text.
 func (s *site) printed(want string) error {
 	out, err := os.ReadFile(filepath.Join(s.dir, "out"))
 	if err == nil && string(out) != want {

@@ -1,8 +1,8 @@
 //go:build cluster || soak
 
-// Package faults breaks jobs of the real binary on virtual clusters with real sshd, and holds what follows
-// against the promises of docs/faults.md and docs/cli.md. The catalogue has the faults that are known. The
-// campaigns, which make soak runs, draw faults and malformed inputs from a seed.
+// Package faults breaks jobs of the real binary on virtual clusters with real sshd, and compares what follows with the
+// promises of docs/faults.md and docs/cli.md. The catalogue has the known faults. The campaigns, which make soak runs,
+// draw faults and malformed inputs from a seed.
 package faults
 
 import (
@@ -21,17 +21,19 @@ import (
 )
 
 var (
-	seed  = flag.Uint64("seed", 1, "draws all rounds and inputs")
+	seed  = flag.Uint64("seed", 1, "seed from which all rounds and inputs are drawn")
 	match = flag.String("case", "", "only cases of the catalogue with this text in their names")
 )
 
-// patience only ends a test that hangs. It is longer than the 70 s after which a stopped agent is killed.
+// patience limits each wait. It only ends a test that hangs, and is longer than the 70 s after which a stopped agent
+// is killed.
 const patience = 2 * time.Minute
 
-// program is ibrun. Nodes see it where seeing has made them, and have to be sent it elsewhere.
+// program is the path of ibrun. Only nodes of a cluster that seeing describes see it. To other nodes it has to be
+// sent.
 var program string
 
-// seeing describes a cluster whose nodes see program, so that they need not be sent it.
+// seeing describes a cluster whose nodes see program, so that it need not be sent to them.
 func seeing(nodes int) cluster.Config {
 	return cluster.Config{Nodes: nodes, Share: []string{filepath.Dir(program)}}
 }
@@ -60,7 +62,7 @@ func onSites[T any](t *testing.T, clusters int, config cluster.Config, items []T
 	work.Wait()
 }
 
-// report fails the test with all that is wrong.
+// report fails the test if anything is wrong.
 func report(t *testing.T, what fmt.Stringer, wrong []string, output string) {
 	t.Helper()
 	if len(wrong) > 0 {

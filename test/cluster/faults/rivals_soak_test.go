@@ -19,10 +19,10 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// rival is a launcher that gets the same faults.
+// rival is a launcher to which the same faults are applied.
 type rival struct {
 	name   string
-	daemon string // the program of its process on a node; empty: an agent's
+	daemon string // the program of its process on a node, or empty for an agent of ibrun
 	words  func(hosts []string) []string
 }
 
@@ -42,17 +42,17 @@ func allRivals() []rival {
 	}
 }
 
-// trial is a fault that every launcher gets.
+// trial is a fault that is applied to every launcher.
 type trial struct {
 	fault  string
 	hosts  []string
 	script string
-	strike func(*site, *job, rival) error // when all ranks run; nil: it is there from the beginning
+	strike func(*site, *job, rival) error // called when all ranks run; nil if the fault exists from the beginning
 	before func(*site) error
 	after  func(*site) error
 }
 
-// Patience with launchers that hang.
+// Limits of the waits for a launcher's end, and for the end of its processes.
 const (
 	rivalEnds  = time.Minute
 	rivalClean = 15 * time.Second
@@ -109,7 +109,7 @@ func (s *site) signalNamed(host, name string) error {
 	return fmt.Errorf("no %s on %s", name, host)
 }
 
-// try lets a launcher have a fault, and returns what followed as a cell of the table.
+// try applies a fault to a launcher, and returns what followed as a cell of the table.
 func (s *site) try(r rival, f trial) (text string, err error) {
 	if f.before != nil {
 		if err := f.before(s); err != nil {
@@ -126,7 +126,7 @@ func (s *site) try(r rival, f trial) (text string, err error) {
 		if !s.until(func() bool { return j.over() || j.up() >= len(f.hosts) }) || j.over() {
 			return "", fmt.Errorf("%s did not start: %s", r.name, s.output(j))
 		}
-		<-time.After(500 * time.Millisecond) // what it does once all run
+		<-time.After(500 * time.Millisecond) // the fault comes after the start, not during it
 		began = time.Now()
 		if err := f.strike(s, j, r); err != nil {
 			return "", err
@@ -156,7 +156,7 @@ func (s *site) try(r rival, f trial) (text string, err error) {
 	return text, err
 }
 
-// ofJob are the processes of a job, without sessions, which sshd keeps for a node that is cut off.
+// ofJob returns the processes of a job without the launcher and sessions, which sshd keeps for a node that is cut off.
 func (s *site) ofJob() (found []process) {
 	for _, p := range s.processes() {
 		if p.role != session && p.role != root {
@@ -166,10 +166,10 @@ func (s *site) ofJob() (found []process) {
 	return found
 }
 
-// mostWords is how much of a message stands in the table, in bytes.
+// mostWords is the length of a message in the table, in bytes.
 const mostWords = 90
 
-// firstWords is the line with the cause of ibrun, or the first one that says anything of another.
+// firstWords returns the line with the cause from ibrun, or the first line with text from another launcher.
 func firstWords(r rival, text string) string {
 	line := firstCause(text)
 	if r.name != "ibrun" {
@@ -185,10 +185,11 @@ func firstWords(r rival, text string) string {
 	return asCell(line)
 }
 
-// asCell is a text in a cell of a table.
+// asCell returns a text as it is written in a cell of a table.
 func asCell(text string) string { return strings.ReplaceAll(text, "|", "\\|") }
 
-// All launchers get the same twelve faults. What each does is printed, and written to out/rivals.md. It judges none.
+// TestRivals applies the same twelve faults to all launchers. It prints what each does, and writes it to
+// out/rivals.md. No result fails the test.
 func TestRivals(t *testing.T) {
 	all, cells := allRivals(), map[string]string{}
 	var mu sync.Mutex

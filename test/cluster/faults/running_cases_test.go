@@ -15,16 +15,16 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// up is what each rank prints first.
+// up is the first command of each rank.
 const up = "echo up; "
 
-// leaves is a rank that leaves processes behind, one of them in a session of its own.
+// leaves is the command of a rank that leaves processes behind, one of them in a session of its own.
 const leaves = "(setsid sleep 1000 </dev/null >/dev/null 2>&1 &); sleep 1000 & exec sleep 1000"
 
-// deaf is a rank that only SIGKILL ends.
+// deaf is the command of a rank that only SIGKILL ends.
 const deaf = "trap '' INT TERM HUP; while :; do sleep 1; done"
 
-// leaf is the last node, which has no child.
+// leaf returns the name of the last node, which has no child.
 func leaf() string { return fmt.Sprintf("node%04d", nodes) }
 
 // hostOf returns the host of a place in the tree.
@@ -32,32 +32,32 @@ func hostOf(place string) string {
 	return map[string]string{"child of the root": "node0001", "inner node": "node0002", "leaf": leaf()}[place]
 }
 
-// tree is a job over all nodes. With a fan-out of 32 all agents are children of the root.
+// tree returns the options of a job over all nodes. With a fan-out of 32 all agents are children of the root.
 func tree(shape string) []string {
 	return []string{"--hosts", fmt.Sprintf("node[0001-%04d]", nodes), "--tree", shape}
 }
 
-// onAll makes a case of a job on all nodes whose ranks have all printed.
+// onAll returns a case of a job on all nodes. Its fault is due when all ranks have printed "up".
 func onAll(fault, shape, script string) entry {
 	return entry{class: "C", fault: fault, args: append(tree(shape), "sh", "-c", up+script), ups: nodes,
 		code: []int{125}}
 }
 
-// runningCases are faults of jobs that run, or end.
+// runningCases returns faults of jobs that run or end.
 func runningCases() (cases []entry) {
 	return slices.Concat(killCases(), endingCases(), cutCases(), rankCases(), streamCases())
 }
 
-// lost are the processes of each case.
+// lost maps the role of a case to the roles of the processes that are killed.
 var lost = map[string][]string{agent: {agent}, reaper: {reaper}, both: {reaper, agent}, session: {session}, rank: {rank}}
 
-// killCases are deaths of processes at each place of a tree of depth three, and of a flat one. All are shown
-// for the inner node. Elsewhere make soak shows what one case here does not.
+// killCases returns deaths of processes at each place of a tree of depth three and of a flat one. All of them are
+// played at the inner node. At the other places make soak plays those that are not played here.
 func killCases() (cases []entry) {
 	for _, shape := range []string{deep, "kary:32"} {
 		for _, place := range []string{"leaf", "inner node", "child of the root"} {
 			if shape == "kary:32" && place != "child of the root" {
-				continue // all agents are that
+				continue // all agents are children of the root
 			}
 			for _, role := range []string{agent, reaper, both, session, rank} {
 				e := onAll(fmt.Sprintf("SIGKILL of %s: %s, %s", role, place, shape), shape, leaves)
@@ -75,12 +75,12 @@ func killCases() (cases []entry) {
 		host := hostOf(place)
 		e.ready = func(s *site) bool { return len(s.of(agent, host)) > 0 }
 		e.strike, e.prints = send(unix.SIGKILL, host, agent), host
-		e.code = []int{0, 125} // others may start what it could not
+		e.code = []int{0, 125} // other agents may start those that it could not
 		e.soak = place != "inner node"
 		cases = append(cases, e)
 		e = onAll("SIGKILL of agent while the job ends: "+place, deep, deaf)
 		e.strike = func(s *site, j *job) error {
-			p, err := s.at(agent, host) // before: to find it takes long on a busy machine
+			p, err := s.at(agent, host) // found before the interrupt: on a busy machine this takes long
 			if err != nil {
 				return err
 			}
@@ -90,7 +90,7 @@ func killCases() (cases []entry) {
 			}
 			defer unix.Close(fd)
 			j.interrupt()
-			<-time.After(300 * time.Millisecond) // into the grace of 2 s
+			<-time.After(300 * time.Millisecond) // within the grace period of 2 s
 			return unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 		}
 		e.code, e.prints = []int{130}, "."
@@ -126,7 +126,7 @@ func killCases() (cases []entry) {
 	return append(cases, two, ssh, first, exec, contained, bare, short)
 }
 
-// endingCases are orders to end, and ranks that do not obey.
+// endingCases returns signals and timeouts that end a job, some of whose ranks ignore signals.
 func endingCases() (cases []entry) {
 	ordered := func(fault, script string, code int, signals ...unix.Signal) entry {
 		e := onAll(fault, deep, script)
@@ -144,13 +144,13 @@ func endingCases() (cases []entry) {
 	}
 }
 
-// inSoak leaves a case to make soak.
+// inSoak returns a case that only make soak plays.
 func inSoak(e entry) entry {
 	e.soak = true
 	return e
 }
 
-// cutCases are losses of a node's network, or of the node.
+// cutCases returns losses of a node's network, or of the node.
 func cutCases() (cases []entry) {
 	cut := func(fault, shape, host, script string, strike, after func(*site, string) error) entry {
 		e := onAll(fault, shape, script)
@@ -181,7 +181,7 @@ func cutCases() (cases []entry) {
 	crash.strike = func(s *site, _ *job) error { return s.Crash("node0002") }
 	crash.after = func(s *site) error { return s.restart("node0002") }
 	crash.prints, crash.cut = "node0002 was lost", true
-	crash.wiped = true // nobody is there to remove them
+	crash.wiped = true // no process is left that could remove them
 	frozen := onAll("a node stands still for 4 s: no effect", deep, "sleep 8")
 	frozen.strike = func(s *site, _ *job) error {
 		err := s.Freeze("node0002")
@@ -197,7 +197,7 @@ func cutCases() (cases []entry) {
 		cut("connections are reset", deep, "node0002", leaves, filter(reset), (*site).unfilter))
 }
 
-// restart brings a node back that has crashed; its init has a new number, and its files are as new.
+// restart starts a crashed node again, and counts its new processes and files as those of the cluster.
 func (s *site) restart(node string) error {
 	if err := errors.Join(s.Start(node), s.Heal(node)); err != nil {
 		return err
@@ -214,7 +214,7 @@ func (s *site) restart(node string) error {
 	return err
 }
 
-// rankCases are ranks that fail, or leave something behind.
+// rankCases returns cases of ranks that fail, or leave something behind.
 func rankCases() (cases []entry) {
 	ends := func(fault, script, prints string, code int) entry {
 		return entry{class: "C", fault: fault, args: append(tree(deep), "sh", "-c", script),
@@ -241,7 +241,7 @@ func rankCases() (cases []entry) {
 	}
 }
 
-// streamCases are consumers and sources of data that leave or fail.
+// streamCases returns cases of readers and sources of data that end or fail.
 func streamCases() []entry {
 	shell := func(fault, script string, code int, prints string, words ...string) entry {
 		return entry{class: "C", fault: fault, shell: []string{"bash", "-c", "set -o pipefail; " + script, "sh"},

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// shape is a job: where it runs, over which tree, and what.
+// shape describes a job: its hosts, its tree and its program.
 type shape struct {
 	hosts   []string
-	each    int // ranks on each
+	each    int // ranks on each host
 	args    []string
 	program string
 	fresh   bool // the nodes have no copy of ibrun
@@ -30,7 +30,7 @@ func (j shape) String() string {
 		strings.Join(j.hosts, ","), strings.Join(j.args, " "), fresh)
 }
 
-// Programs of ranks: each says that it runs first, and only brief ends by itself.
+// Programs of ranks. Each first prints that it runs, and only brief ends by itself.
 const (
 	sleeper  = "sleeper"
 	brief    = "brief"
@@ -52,7 +52,7 @@ func (j shape) words(ranks string) []string {
 	return []string{"sh", "-c", "echo up; " + text}
 }
 
-// drawShape draws a job of at least so many nodes.
+// drawShape draws a job on at least so many nodes.
 func drawShape(rng *rand.Rand, least int) (j shape) {
 	j.program = pick(rng, sleeper, sleeper, family, family, talker, exchange, mpich)
 	size := max(least, pick(rng, 1, 2, 3, 4, 5, 7, 8, 11, 16))

@@ -34,10 +34,10 @@ func command(words ...string) error {
 type site struct {
 	*cluster.Cluster
 	ctx   context.Context
-	dir   string          // of the front's: costs, temporary files, output
+	dir   string          // a folder of the front for costs, temporary files and output
 	quiet map[int]bool    // processes that belong to no job
-	job   *job            // the one that runs
-	files map[string]bool // on the nodes, when no job had run
+	job   *job            // the job that was started last
+	files map[string]bool // files on the nodes before the first job
 }
 
 // newSite returns a cluster that is closed at the end of the test. It skips the test without root.
@@ -56,7 +56,7 @@ func newSite(t *testing.T, config cluster.Config) *site {
 	return s
 }
 
-// unseen is another name of program, which nodes do not see.
+// unseen returns another name of program, which nodes do not see.
 func (s *site) unseen() string { return filepath.Join(s.dir, "ibrun") }
 
 // Roles of a job's processes.
@@ -72,7 +72,7 @@ const (
 	shell   = "shell"
 )
 
-// process is one of a job.
+// process is a process of a job.
 type process struct {
 	cluster.Proc
 	host, role string
@@ -80,7 +80,7 @@ type process struct {
 
 func (p process) String() string { return fmt.Sprintf("%s on %s (%.120s)", p.role, p.host, p.Proc) }
 
-// processes are all that do not belong to the cluster itself.
+// processes returns all processes that do not belong to the cluster itself.
 func (s *site) processes() (found []process) {
 	all, err := s.AllProcesses()
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *site) processes() (found []process) {
 
 func is(p cluster.Proc, role string) bool { return len(p.Argv) > 1 && p.Argv[1] == role }
 
-// roleOf tells what a process is by its own arguments and those of the ones above it.
+// roleOf returns the role of a process, by its arguments and those of its ancestors.
 func roleOf(p cluster.Proc, all map[int]cluster.Proc) string {
 	switch {
 	case is(p, subreaper.Role):
@@ -117,7 +117,7 @@ func roleOf(p cluster.Proc, all map[int]cluster.Proc) string {
 		return client
 	}
 	up := all[parentOf(p.Pid)]
-	if is(up, subreaper.Agent) && sessionOf(p.Pid) == sessionOf(up.Pid) { // not one that fell to its agent
+	if is(up, subreaper.Agent) && sessionOf(p.Pid) == sessionOf(up.Pid) { // an adopted orphan has another session
 		return rank
 	}
 	for ; up.Pid != 0; up = all[parentOf(up.Pid)] {
@@ -129,12 +129,12 @@ func roleOf(p cluster.Proc, all map[int]cluster.Proc) string {
 		}
 	}
 	if strings.Contains(strings.Join(p.Argv, " "), "sleep 1000") {
-		return spawned // it has left its session, and is the reaper's or its node's init's now
+		return spawned // it has left its session, and the reaper or its node's init is its parent
 	}
 	return shell
 }
 
-// parentOf is the parent of a process, 0 if it is gone.
+// parentOf returns the parent of a process, or 0 if the process has ended.
 func parentOf(pid int) int {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -150,7 +150,7 @@ func sessionOf(pid int) int {
 	return id
 }
 
-// aim takes hold of a process, so that it is hit and not another that has its number later.
+// aim opens a descriptor of a process, so that no other process is hit that gets the same id later.
 func (s *site) aim(p process) (fd int, err error) {
 	if fd, err = unix.PidfdOpen(p.Pid, 0); err != nil {
 		return fd, err
@@ -170,13 +170,13 @@ func (s *site) signal(p process, sig unix.Signal) error {
 	return unix.PidfdSendSignal(fd, sig, nil, 0)
 }
 
-// litter are files that were not there before the first job, on the nodes and the front.
+// litter returns the files that did not exist before the first job, on the nodes and on the front.
 func (s *site) litter() []string {
 	temporary, _ := filepath.Glob(filepath.Join(s.dir, "tmp", "*"))
 	return append(s.Litter(s.files), temporary...)
 }
 
-// until polls, since most of what is looked for here is no event. It reports whether ok returned true.
+// until polls, because most conditions here have no event to wait for. It reports whether ok returned true.
 func (s *site) until(ok func() bool) bool {
 	for end := time.Now().Add(patience); !ok(); {
 		if time.Now().After(end) {
@@ -191,7 +191,7 @@ func (s *site) until(ok func() bool) bool {
 	return true
 }
 
-// of are the processes of a role, on one host or all.
+// of returns the processes of a role, on one host or on all hosts.
 func (s *site) of(role, host string) (found []process) {
 	for _, p := range s.processes() {
 		if p.role == role && (host == "" || host == p.host) {
@@ -201,7 +201,7 @@ func (s *site) of(role, host string) (found []process) {
 	return found
 }
 
-// at finds the process of a role on a host.
+// at returns the process of a role on a host.
 func (s *site) at(role, host string) (process, error) {
 	if found := s.of(role, host); len(found) > 0 {
 		return found[0], nil
@@ -221,7 +221,7 @@ func (s *site) on(host string, words ...string) error {
 	return nil
 }
 
-// Rules of nft on the node that is cut.
+// Rules of nft for a host that is cut off.
 const (
 	dropOut   = "out meta l4proto tcp drop"
 	dropIn    = "in meta l4proto tcp drop"
@@ -229,7 +229,7 @@ const (
 	reset     = "out meta l4proto tcp reject with tcp reset; in meta l4proto tcp reject with tcp reset"
 )
 
-// filter gives a host rules, which unfilter takes back.
+// filter adds rules to a host. unfilter removes them.
 func (s *site) filter(host, rules string) error {
 	script := "add table inet cut; add chain inet cut out { type filter hook output priority 0; }; " +
 		"add chain inet cut in { type filter hook input priority 0; }"

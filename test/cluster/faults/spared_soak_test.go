@@ -18,19 +18,19 @@ import (
 )
 
 var (
-	spared      = flag.Duration("spared", 10*time.Minute, "of each job of TestSpared, in which nothing may be lost")
-	sparedEvery = flag.Duration("spared-every", 30*time.Second, "between two faults of it")
+	spared      = flag.Duration("spared", 10*time.Minute, "length of each job of TestSpared, which may lose nothing")
+	sparedEvery = flag.Duration("spared-every", 30*time.Second, "time between two of its faults")
 )
 
-// A pause that everybody survives is under five seconds.
+// Limits of a pause. Every process survives a pause of less than five seconds.
 const (
 	shortest = 500 * time.Millisecond
 	longest  = 4900 * time.Millisecond
 )
 
-// TestSpared: cuts and pauses of less than five seconds cost a job nothing: no agent, no rank, no
-// line of an error. The second job restarts ranks and repairs its tree, and so gives a host up
-// after seven seconds of silence.
+// TestSpared cuts nodes off and pauses processes, each time for less than five seconds. No agent and no rank may be
+// lost, and no error may be printed. The second job restarts ranks and repairs its tree, and so gives a host up after
+// seven seconds of silence.
 func TestSpared(t *testing.T) {
 	for i, options := range []string{"", "--on-failure restart"} {
 		t.Run(fmt.Sprintf("job%d", i), func(t *testing.T) {
@@ -40,8 +40,8 @@ func TestSpared(t *testing.T) {
 	}
 }
 
-// spare lets jobs of eight nodes, in a tree of depth three, survive. A pause that a busy machine
-// made longer than was meant shows nothing: a new job goes on then. Few may be so.
+// spare runs jobs of eight nodes in a tree of depth three. If a busy machine makes a pause longer than intended, its
+// result shows nothing, and a new job is started. Few pauses may be so long.
 func (s *site) spare(t *testing.T, options []string, rng *rand.Rand) {
 	count, long := map[string]int{}, 0
 	for end := time.Now().Add(*spared); time.Now().Before(end); {
@@ -57,7 +57,7 @@ func (s *site) spare(t *testing.T, options []string, rng *rand.Rand) {
 	require.LessOrEqual(t, long, sum/4, "pauses that took too long: is the machine busy?")
 }
 
-// spareOne lets one job survive until a time; false: a pause took too long before.
+// spareOne runs one job until a time. It returns false if a pause took too long before.
 func (s *site) spareOne(t *testing.T, options []string, rng *rand.Rand, end time.Time, count map[string]int) bool {
 	const ranks = 8
 	words := append([]string{program, "--tree", "kary:2", "--hosts", "node[0001-0008]", "-n", "8"}, options...)
@@ -96,7 +96,7 @@ func (s *site) spareOne(t *testing.T, options []string, rng *rand.Rand, end time
 	return true
 }
 
-// pause does something to a host that it takes back after a time.
+// pause applies a fault to a host, and reverts it after a time.
 func (s *site) pause(kind, host string, d time.Duration) error {
 	wait := func() { <-time.After(d) } // the fault's length
 	switch kind {
