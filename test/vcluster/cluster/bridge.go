@@ -14,9 +14,8 @@ import (
 // bridgeName is the bridge's name in its own network namespace.
 const bridgeName = "br0"
 
-// bridge is the cluster's switch: a network namespace with one bridge and one port per host. It
-// owns the namespace by a descriptor; when that is closed and the hosts are gone the kernel takes
-// it all away.
+// bridge is the cluster's switch: a network namespace with one bridge and one port per host. A descriptor keeps the
+// namespace. When it is closed and the hosts have ended, the kernel removes the namespace and all in it.
 type bridge struct{ fd int }
 
 func newBridge() (*bridge, error) {
@@ -74,8 +73,8 @@ func ip(lines ...string) error {
 	return nil
 }
 
-// introduce lets a host and the others ask for each other's link addresses anew. Who asked while
-// the host was cut off may have no question left, and finds no route to it for another second.
+// introduce makes a host and the others look up each other's link addresses again. A host whose look-up failed while
+// the other was cut off would report that there is no route for another second.
 func introduce(h *host, others []*host) error {
 	fd, err := unix.Open(fmt.Sprintf("/proc/%d/ns/net", h.pid()), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -90,7 +89,7 @@ func introduce(h *host, others []*host) error {
 			if other == h {
 				continue
 			}
-			c, err := net.Dial("udp4", net.JoinHostPort(other.address, "9")) // discard: any would do
+			c, err := net.Dial("udp4", net.JoinHostPort(other.address, "9")) // the port of discard; any other would do
 			if err != nil {
 				return err
 			}
@@ -113,9 +112,9 @@ func inNetwork(fd int, f func() error) error {
 	})
 }
 
-// onThread calls f on a thread of its own that ends with it, so that f may change the thread's
-// namespaces. It is never the main thread: that one does not end, and /proc shows its namespaces as
-// those of the process, which would be killed with the host that it seems to belong to.
+// onThread calls f on a thread of its own that ends with it, so that f may change the thread's namespaces. The thread
+// is never the main thread, which does not end: /proc would show its namespaces as those of this process, which would
+// then be killed with the host that it seems to belong to.
 func onThread(f func() error) error {
 	done := make(chan error, 1)
 	go func() {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The main thread keeps its namespaces, though calls want every thread that there is.
+// TestMainThreadStays makes many calls at once, each on a thread of its own. None may run on the main thread.
 func TestMainThreadStays(t *testing.T) {
 	const calls = 64
 	var all, here sync.WaitGroup

@@ -1,14 +1,13 @@
-// Package cluster makes a virtual cluster on one machine: nodes with their own network, host name,
-// process ids, mounts and IPC, an sshd each, joined by a bridge that lives in a network namespace
-// of its own.
+// Package cluster makes a virtual cluster on one machine: nodes with their own network, host name, process ids, mounts
+// and IPC, an sshd each, joined by a bridge that lives in a network namespace of its own.
 //
-// It refuses to touch the machine: no interface, mount, file or process outside the namespaces and
-// one directory under /tmp; after Close nothing is left, and a sweeper process sees to that even
-// when the caller is killed. It needs root.
+// It changes no interface, mount, file or process of the machine outside these namespaces, except for one directory
+// under /tmp, its cgroups, and some limits of the kernel, which it raises. Close removes everything but leaves the
+// limits. If the caller is killed, a sweeper process does so. The package needs root.
 //
-// Commands run on the front, a host beside the nodes with the machine's own process ids, /tmp and
-// home directory but the cluster's network, /etc and ssh keys. A program that imports this package
-// is re-executed in hidden roles, see role.go.
+// Commands run on the front, a host beside the nodes. It shares process ids, /tmp and the home directory with the
+// machine, and the network, /etc and the ssh keys with the cluster. A program that imports this package is executed
+// again in hidden roles, see role.go.
 package cluster
 
 import (
@@ -27,19 +26,19 @@ import (
 // FrontName is the host name of the host from which commands are run.
 const FrontName = "front"
 
-// maxNodes is what one Linux bridge carries: 1,023 ports, one of them the front's.
+// maxNodes is the limit of one Linux bridge: 1,023 ports, one of them the front's.
 const maxNodes = 1022
 
-// ErrNotRoot is what Up returns when the caller may not create namespaces.
+// ErrNotRoot is returned by Up if the caller may not create namespaces.
 var ErrNotRoot = errors.New("a virtual cluster needs root: network and mount namespaces are created; " +
 	"run as root, or use --launcher local for several agents without one")
 
-// Config says what Up makes.
+// Config describes the cluster that Up makes.
 type Config struct {
 	Nodes int      // node0001 to nodeNNNN
 	RSH   bool     // also a real rsh server on each node: inetd with in.rshd
-	NoSSH bool     // no sshd: the rsh stand-in only, four times faster to come up
-	Kex   string   // key exchange of the nodes' sshd, for example curve25519-sha256; empty: the distribution's own
+	NoSSH bool     // no sshd, only the rsh stand-in: the cluster is up in a quarter of the time
+	Kex   string   // key exchange of the nodes' sshd, for example curve25519-sha256, or empty for sshd's default
 	SSHD  []string // lines for the nodes' sshd_config, before all others: the first one counts
 	Share []string // directories visible on the nodes too, at the same path; the module's own directory always is
 }
@@ -95,7 +94,7 @@ func checkTools(cfg Config) error {
 	return nil
 }
 
-// start does Up's work. What it leaves half done is Close's to take away.
+// start does the work of Up. If it fails, Close removes what it has made.
 func (c *Cluster) start(ctx context.Context) (err error) {
 	if c.dir, err = os.MkdirTemp("", "vcluster-"); err != nil {
 		return err
@@ -153,8 +152,7 @@ func each(hosts []*host, f func(*host) error) error {
 	return nil
 }
 
-// Close ends every process of the cluster and takes all of it away. It is idempotent and returns
-// the first cause.
+// Close ends every process of the cluster and removes everything that Up has made. It is idempotent.
 func (c *Cluster) Close() error {
 	c.closing.Do(func() { c.closeErr = c.close() })
 	return c.closeErr
@@ -184,17 +182,16 @@ func (c *Cluster) Nodes() []string {
 	return names
 }
 
-// Shared is a directory that the machine, the front and all nodes see at the same path.
+// Shared returns a directory that the machine, the front and all nodes see at the same path.
 func (c *Cluster) Shared() string { return filepath.Join(c.dir, "shared") }
 
-// Etc is the directory that the front and all nodes see as /etc: change a file here, and it is
-// changed everywhere.
+// Etc returns the directory that the front and all nodes see as /etc. A change of a file there is seen by all of them.
 func (c *Cluster) Etc() string { return filepath.Join(c.dir, "etc") }
 
-// Log is the file with what a host's init, sshd and inetd wrote.
+// Log returns the path of the file to which a host's init, sshd and inetd write.
 func (c *Cluster) Log(name string) string { return filepath.Join(c.dir, "log", name) }
 
-// Address is the IPv4 address of a host, empty for an unknown one.
+// Address returns the IPv4 address of a host, or "" if there is no such host.
 func (c *Cluster) Address(name string) string {
 	if h := c.byName[name]; h != nil {
 		return h.address
@@ -202,16 +199,15 @@ func (c *Cluster) Address(name string) string {
 	return ""
 }
 
-// Root is where the machine sees a host's own files, such as its /tmp.
+// Root returns the path at which the machine sees a host's own files, such as its /tmp.
 func (c *Cluster) Root(name string) string { return fmt.Sprintf("/proc/%d/root", c.byName[name].pid()) }
 
-// VRSH is the rsh stand-in's client, the same path on the front and all nodes: --launcher-exec
-// takes it.
+// VRSH returns the path of the rsh stand-in's client, for --launcher-exec. It is the same on the front and all nodes.
 func (c *Cluster) VRSH() string { return runDir + "/vrsh" }
 
-// Command returns a command to run on the front. Its process id is the program's own, so signals
-// reach it directly; directory, environment and files are those of any exec.Cmd. The directory must
-// be visible there: /tmp, the home directory and the module are.
+// Command returns a command to run on the front. Its process id is the program's own, so signals reach the program
+// directly. Directory, environment and files are those of any exec.Cmd. The directory must be visible there: /tmp, the
+// home directory and the module are.
 func (c *Cluster) Command(ctx context.Context, args ...string) *exec.Cmd {
 	front := c.hosts[0]
 	argv := append([]string{roleEnter, strconv.Itoa(front.pid()), c.groups.line(FrontName)}, args...)
@@ -229,8 +225,7 @@ func (c *Cluster) Exec(ctx context.Context, node string, args ...string) *exec.C
 	return cmd
 }
 
-// startSweeper starts the process that takes the cluster's directory and cgroups away when this one
-// is gone.
+// startSweeper starts the process that removes the cluster's directory and cgroups when this process has ended.
 func (c *Cluster) startSweeper() error {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -249,7 +244,7 @@ func (c *Cluster) startSweeper() error {
 	return nil
 }
 
-// moduleRoot is the nearest directory above the working directory that holds a go.mod.
+// moduleRoot returns the nearest directory at or above the working directory that holds a go.mod, or "".
 func moduleRoot() string {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -265,5 +260,5 @@ func moduleRoot() string {
 	}
 }
 
-// stopDeadline is how long a host's init may take to end with all its processes.
+// stopDeadline is the time within which a host's init must end with all its processes.
 const stopDeadline = 10 * time.Second

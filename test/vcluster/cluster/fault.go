@@ -7,17 +7,16 @@ import (
 	"time"
 )
 
-// Cut takes a host off the network: packets to and from it vanish, its own processes go on and its
-// link stays up.
+// Cut takes a host off the network: packets to and from it vanish, while its processes go on and its link stays up.
 func (c *Cluster) Cut(name string) error { return c.fault(name, c.bridge.cut) }
 
-// Heal undoes Cut. The other hosts can call the host when it returns.
+// Heal undoes Cut. When it returns, the other hosts can connect to the host again.
 func (c *Cluster) Heal(name string) error {
 	return c.fault(name, func(h *host) error { return errors.Join(c.bridge.heal(h), introduce(h, c.hosts)) })
 }
 
-// Kill ends every process of a node at once, sshd included; its kernel answers on, so connections
-// are closed and refused.
+// Kill ends every process of a node at once, sshd included. The node's kernel still answers, so connections are closed
+// and refused.
 func (c *Cluster) Kill(name string) error {
 	return c.fault(name, func(h *host) error {
 		if h.isFront() {
@@ -36,7 +35,7 @@ func (c *Cluster) Kill(name string) error {
 	})
 }
 
-// Crash is a loss of power: cut, then killed, so that no peer hears of it.
+// Crash simulates a loss of power: it cuts the host off and then kills it, so that no peer is notified.
 func (c *Cluster) Crash(name string) error {
 	if err := c.Cut(name); err != nil {
 		return err
@@ -54,7 +53,7 @@ func (c *Cluster) Start(name string) error {
 	})
 }
 
-// Freeze stops all processes of a host where they are: it hangs, and its kernel still answers.
+// Freeze stops all processes of a host. The host hangs, while its kernel still answers.
 func (c *Cluster) Freeze(name string) error {
 	return c.fault(name, func(h *host) error {
 		h.frozen = true
@@ -76,8 +75,8 @@ func (c *Cluster) thaw(h *host) error {
 	return signalAll(h.pid(), syscall.SIGCONT, 0)
 }
 
-// CPU is the CPU time that a host's processes have used so far, the dead ones included: the figure
-// to trust where all nodes share a few cores.
+// CPU returns the CPU time that a host's processes have used so far, including dead ones. Where all nodes share a few
+// cores, it says more than the elapsed time.
 func (c *Cluster) CPU(name string) (used time.Duration, err error) {
 	err = c.fault(name, func(h *host) (err error) {
 		used, err = c.groups.cpu(h.name)

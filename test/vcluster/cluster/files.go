@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// runDir is where every host sees the rsh stand-in: its client and the nodes' sockets.
+	// runDir is the directory of the rsh stand-in on every host: its client and the nodes' sockets.
 	runDir = "/run/vcluster"
 	// nodePath is the PATH of a login on a node.
 	nodePath = runDir + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -23,8 +23,8 @@ const (
 	homeDir = "/root"
 )
 
-// writeFiles fills the cluster's directory: etc (all hosts' /etc), home (what each home directory
-// starts with), run, shared, log and id (each host's own files).
+// writeFiles fills the cluster's directory: etc (all hosts' /etc), home (the initial content of each home directory),
+// run, shared, log and id (each host's own files).
 func writeFiles(dir string, cfg Config, hosts []*host) error {
 	for _, sub := range []string{"run/rsh", "shared", "log", "id", "home/.ssh"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
@@ -70,7 +70,7 @@ func writeFiles(dir string, cfg Config, hosts []*host) error {
 	return nil
 }
 
-// copySelf copies this program: under another name it is the stand-in's client.
+// copySelf copies this program. Under the name of the stand-in's client the copy acts as that client.
 func copySelf(path string) error {
 	from, err := os.Open("/proc/self/exe")
 	if err != nil {
@@ -85,7 +85,7 @@ func copySelf(path string) error {
 	return errors.Join(err, to.Close())
 }
 
-// replaceFile writes a new file even where a link was copied from the machine.
+// replaceFile writes a new file, even if path is a link that was copied from the machine.
 func replaceFile(path, text string, mode os.FileMode) error {
 	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
 		return err
@@ -106,8 +106,7 @@ func etcFiles(hosts []*host) map[string]string {
 		"etc/resolv.conf": "",
 		"etc/nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files\nservices: files\nprotocols: " +
 			"files\n",
-		// A machine-wide file that bash reads under sshd even for a command: its cost would be
-		// measured as ssh's.
+		// Under sshd bash reads this file even for a command, and its cost would be measured as that of ssh.
 		"etc/bash.bashrc":    "",
 		"etc/vcluster/inetd": "shell stream tcp nowait.60000 root /usr/sbin/in.rshd in.rshd\n",
 		"etc/pam.d/rsh": "auth required pam_rhosts.so\naccount required pam_permit.so\nsession required " +
@@ -172,8 +171,8 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// coverage returns the variable that names the folder of coverage data, if test/coverage has set it: sessions
-// on nodes do not inherit it.
+// coverage returns the variable that names the folder of coverage data, if test/coverage has set it. Sessions on nodes
+// do not inherit it.
 func coverage() []string {
 	if dir := os.Getenv("GOCOVERDIR"); dir != "" {
 		return []string{"GOCOVERDIR=" + dir}

@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// Mount points of the cgroup hierarchies that are used where they exist. Version 1 first: on a
-// hybrid machine only it holds the processes.
+// Mount points of the cgroup hierarchies that are used where they exist. Version 1 is preferred, because on a hybrid
+// machine only its hierarchies hold the processes.
 const (
 	freezerV1 = "/sys/fs/cgroup/freezer"
 	cpuV1     = "/sys/fs/cgroup/cpuacct"
 	cgroupV2  = "/sys/fs/cgroup"
 )
 
-// groups are the cluster's cgroups: one per host, to freeze it and to count its CPU time. Both
-// paths are empty where there is no hierarchy to write to; hosts are then frozen by SIGSTOP.
+// groups holds the cluster's cgroups: one per host, to freeze it and to count its CPU time. Both paths are empty if no
+// hierarchy can be written. Hosts are then frozen by SIGSTOP.
 type groups struct {
 	freeze string // directory of the cluster in the hierarchy that freezes
 	count  string // directory in the one that counts
@@ -79,7 +79,7 @@ func (g groups) dirs() []string {
 	return dirs
 }
 
-// line is the cgroup.procs files of a host in one word list.
+// line returns the paths of a host's files cgroup.procs, separated by spaces.
 func (g groups) line(name string) string {
 	var files []string
 	for _, dir := range g.dirs() {
@@ -88,7 +88,7 @@ func (g groups) line(name string) string {
 	return strings.Join(files, " ")
 }
 
-// set freezes or thaws a host and waits until the kernel says that it is so.
+// set freezes or thaws a host and waits until the kernel reports that it is done.
 func (g groups) set(name string, frozen bool) error {
 	file, word, seen, want := "cgroup.freeze", "0", "cgroup.events", "frozen 0"
 	if frozen {
@@ -117,14 +117,14 @@ func (g groups) set(name string, frozen bool) error {
 	return fmt.Errorf("%s is not %q after 5s", filepath.Join(dir, seen), want)
 }
 
-// thaw lets a host go on whatever its state is.
+// thaw thaws a host, whether it is frozen or not.
 func (g groups) thaw(name string) {
 	if g.freeze != "" {
 		_ = g.set(name, false)
 	}
 }
 
-// cpu is the CPU time that a host's processes have used.
+// cpu returns the CPU time that a host's processes have used.
 func (g groups) cpu(name string) (time.Duration, error) {
 	if g.count == "" {
 		return 0, errors.New("no cgroup here that counts CPU time")
@@ -148,7 +148,7 @@ func (g groups) cpu(name string) (time.Duration, error) {
 	return time.Duration(usec) * time.Microsecond, nil
 }
 
-// remove takes the cluster's cgroups away; what still runs in them is killed.
+// remove removes the cluster's cgroups, and kills the processes that are left in them.
 func (g groups) remove() {
 	dirs := g.dirs()
 	if g.pin != "" {

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// host is the front or a node as its maker sees it.
+// host is the front or a node, as the process sees it that made the cluster.
 type host struct {
 	index   int
 	name    string
@@ -29,8 +29,7 @@ type host struct {
 	frozen  bool
 }
 
-// newHost numbers the hosts: 0 is the front with 10.77.0.1, node i has 10.77.x.y with 250 nodes to
-// each x.
+// newHost returns host i: 0 is the front with 10.77.0.1, and node i has 10.77.x.y, with 250 nodes for each x.
 func newHost(i int) *host {
 	if i == 0 {
 		return &host{name: FrontName, address: "10.77.0.1"}
@@ -45,7 +44,7 @@ func (h *host) isFront() bool { return h.index == 0 }
 func (h *host) port() string  { return fmt.Sprintf("p%d", h.index) }
 func (h *host) pid() int      { return h.init.Process.Pid }
 
-// start starts the host's init in fresh namespaces. It then waits for its setup.
+// start starts the host's init in fresh namespaces. The init then waits for its setup.
 func (h *host) start(dir string, g groups) error {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -110,7 +109,7 @@ func (h *host) order(deadline time.Time, o order) error {
 	return nil
 }
 
-// boot hands the init its setup and returns when the host's servers listen.
+// boot sends the init its setup and returns when the host's servers listen.
 func (h *host) boot(ctx context.Context, dir string, cfg Config, share []string) error {
 	deadline := time.Now().Add(60 * time.Second)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
@@ -131,8 +130,8 @@ func (h *host) boot(ctx context.Context, dir string, cfg Config, share []string)
 	return err
 }
 
-// stop ends the host: the kernel ends what runs in a node when its init goes; on the front it is
-// hunted down.
+// stop ends the host. When the init of a node ends, the kernel ends all processes of the node. On the front stop kills
+// them.
 func (h *host) stop() error {
 	if h.init == nil {
 		return nil

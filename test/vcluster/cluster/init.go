@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setup is what an init is told before anything runs on its host.
+// setup describes a host to its init, before anything runs on it.
 type setup struct {
 	Name, Address string
 	Front         bool // no process ids of its own, no servers
@@ -22,8 +22,7 @@ type setup struct {
 	SSH, RSH      bool
 }
 
-// initState is a host's init. It owns the servers and reaps what is left to it; it ends with its
-// control socket.
+// initState is a host's init. It owns the servers, reaps all orphans, and ends when its control socket is closed.
 type initState struct {
 	setup   setup
 	reaper  *reaper
@@ -42,7 +41,7 @@ func runInit() int {
 	for {
 		var o order
 		if orders.Decode(&o) != nil {
-			return 0 // the maker is gone, and the host with it
+			return 0 // the cluster's maker has ended, and the host must end
 		}
 		var r reply
 		if err := s.obey(o); err != nil {
@@ -85,7 +84,7 @@ func (s *initState) network() error {
 	for path, value := range map[string]string{
 		"/proc/sys/net/ipv6/conf/all/disable_ipv6": "1", "/proc/sys/net/core/somaxconn": "4096",
 	} {
-		_ = os.WriteFile(path, []byte(value), 0) // what cannot be lifted stays
+		_ = os.WriteFile(path, []byte(value), 0) // a value that cannot be changed stays
 	}
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -179,8 +178,7 @@ func (s *initState) server(port int, path string, argv, env []string) error {
 	return fmt.Errorf("%s does not listen on port %d after 20s", path, port)
 }
 
-// stopAll kills every process of the node but this one. Sockets close as at the death of their
-// processes.
+// stopAll kills every process of the node but this one. Sockets are closed as when their processes die.
 func (s *initState) stopAll() error {
 	if s.rsh != nil {
 		s.rsh.Close()

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// places on a node are where a job could leave files.
+// places are the directories of a node in which a job could leave files.
 var places = []string{"/tmp", "/var/tmp", "/dev/shm", "/run", "/root"}
 
-// Files are the files on all nodes that a job could leave, as NODE:PATH. It enters no mount, since
-// what is mounted below a node's own directories is shared: the module, for one.
+// Files returns the files on all nodes that a job could have left, as NODE:PATH. It enters no mount, since what is
+// mounted below a node's own directories is shared, such as the module.
 func (c *Cluster) Files() map[string]bool {
 	files := map[string]bool{}
 	for _, node := range c.Nodes() {
@@ -26,7 +26,7 @@ func (c *Cluster) Files() map[string]bool {
 			}
 			_ = filepath.WalkDir(base, func(path string, d fs.DirEntry, err error) error {
 				if err != nil || unix.Lstat(path, &at) != nil {
-					return nil // it ended with its job
+					return nil // the file has been removed meanwhile
 				}
 				if at.Dev != own.Dev {
 					return fs.SkipDir
@@ -39,8 +39,8 @@ func (c *Cluster) Files() map[string]bool {
 	return files
 }
 
-// Litter are the files that were not there before, sorted, but for the node's copy of ibrun, which
-// stays on purpose.
+// Litter returns, sorted, the files that were not there before. It leaves out the node's copy of ibrun, which stays on
+// purpose.
 func (c *Cluster) Litter(before map[string]bool) (found []string) {
 	const cache = "/root/.cache/ibrun"
 	for file := range c.Files() {

@@ -57,10 +57,10 @@ func mountAll(s setup) error {
 	return m.err
 }
 
-// mounter keeps the first error of a row of mounts.
+// mounter makes mounts and keeps the first error.
 type mounter struct{ err error }
 
-// open opens a source by path only; nil when it does not exist.
+// open opens a source by path only. It returns nil if the source does not exist.
 func (m *mounter) open(path string) *os.File {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -97,8 +97,8 @@ func (m *mounter) dir(path string, mode os.FileMode) {
 	}
 }
 
-// home covers root's home directory with an empty one that holds the cluster's keys. On the front
-// what else was there is seen through links, so that tools with a cache at home work.
+// home covers root's home directory with an empty one that holds the cluster's keys. On the front it has links to the
+// other files of the home directory, so that tools with a cache there work.
 func (m *mounter) home(template, old *os.File, front bool) {
 	if front && old != nil {
 		m.dir("/run/home", 0o700)
@@ -132,7 +132,7 @@ func (m *mounter) home(template, old *os.File, front bool) {
 	}
 }
 
-// same tells whether a path still leads to the file that was opened.
+// same reports whether a path still leads to the file that was opened.
 func same(f *os.File, path string) bool {
 	if f == nil {
 		return true // nothing to share

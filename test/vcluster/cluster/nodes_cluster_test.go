@@ -33,7 +33,7 @@ func front(t *testing.T, c *cluster.Cluster, line string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// fails runs a command line on the front that must not succeed.
+// fails runs a command line on the front, which must fail, and returns what it printed.
 func fails(t *testing.T, c *cluster.Cluster, line string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), waitfor.Deadline)
@@ -64,7 +64,7 @@ func TestFourNodes(t *testing.T) {
 				out, err := c.Exec(t.Context(), node, "cat", file).Output()
 				require.NoError(t, err)
 				require.NotEmpty(t, bytes.TrimSpace(out))
-				require.False(t, seen[string(out)], "%s of %s is another's", file, node)
+				require.False(t, seen[string(out)], "%s of %s is that of another node", file, node)
 				seen[string(out)] = true
 			}
 		}
@@ -113,7 +113,7 @@ func TestFourNodes(t *testing.T) {
 		out, err := c.Exec(t.Context(), "node0002", "hostname").Output()
 		require.NoError(t, err, "its processes go on")
 		require.Equal(t, "node0002\n", string(out))
-		// The front asks three times for its link address, and then waits for a second.
+		// The front asks three times for the node's link address, and then gives up for a second.
 		front(t, c, "ip neigh flush all")
 		fails(t, c, "timeout 2.6 ssh node0002 true")
 		require.NoError(t, c.Heal("node0002"))
@@ -149,7 +149,7 @@ func TestFourNodes(t *testing.T) {
 		require.NoError(t, c.Command(t.Context(), "sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 </dev/null &").Run())
 		require.NoError(t, c.Freeze("node0001"))
 		require.NoError(t, c.Close())
-		require.NoError(t, c.Close(), "twice is once")
+		require.NoError(t, c.Close(), "a second call has no effect")
 		require.NoDirExists(t, c.Shared())
 		require.Equal(t, before, leftovers(t))
 		_, err := c.Processes("node0001")
@@ -213,11 +213,10 @@ func leftovers(t *testing.T) []string {
 	return left
 }
 
-// TestMaker is the other half of TestMakerKilled: it makes a cluster, hangs a node and waits to be
-// killed.
+// TestMaker is the other half of TestMakerKilled: it makes a cluster, freezes a node and waits to be killed.
 func TestMaker(t *testing.T) {
 	if os.Getenv("VCLUSTER_MAKER") == "" {
-		return // no child of TestMakerKilled
+		return // not started by TestMakerKilled
 	}
 	c := cluster.Require(t, cluster.Config{Nodes: 2, NoSSH: true})
 	require.NoError(t, c.Command(t.Context(), "sh", "-c", "setsid sleep 4321 >/dev/null 2>&1 </dev/null &").Run())
@@ -251,7 +250,7 @@ func TestMakerKilled(t *testing.T) {
 	})
 }
 
-// machineRuns tells whether any process of the machine has a word as its last argument.
+// machineRuns reports whether any process of the machine has a word as its last argument.
 func machineRuns(t *testing.T, word string) bool {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")

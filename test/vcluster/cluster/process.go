@@ -11,15 +11,15 @@ import (
 
 // Proc is a process on a host.
 type Proc struct {
-	Pid     int // as the machine counts: signals can be sent to it
-	NodePid int // as the node counts
+	Pid     int // the id on the machine, to which signals can be sent
+	NodePid int // the id on the node
 	Argv    []string
 }
 
-// String is the process as ps would show it.
+// String returns the process as ps would show it.
 func (p Proc) String() string { return fmt.Sprintf("%d %s", p.Pid, strings.Join(p.Argv, " ")) }
 
-// Processes lists what runs on a host: all processes but its init and those that are dead already.
+// Processes returns all live processes of a host except for its init.
 func (c *Cluster) Processes(name string) (procs []Proc, err error) {
 	err = c.fault(name, func(h *host) (err error) {
 		procs, err = processes(h.pid(), h.pid())
@@ -28,7 +28,7 @@ func (c *Cluster) Processes(name string) (procs []Proc, err error) {
 	return procs, err
 }
 
-// AllProcesses is Processes of every host, by its name, in one look at the machine.
+// AllProcesses returns what Processes returns for each host, by the host's name. It looks at the machine once.
 func (c *Cluster) AllProcesses() (map[string][]Proc, error) {
 	names := map[string]string{} // of hosts, by their network namespaces
 	inits := map[int]bool{}
@@ -48,8 +48,7 @@ func (c *Cluster) AllProcesses() (map[string][]Proc, error) {
 	return all, err
 }
 
-// processes finds all members of a process's network namespace but one process. A dead process is
-// in none.
+// processes returns all processes in the network namespace of holder, except for one. A dead process is in none.
 func processes(holder, except int) (procs []Proc, err error) {
 	want, err := networkOf(holder)
 	if err != nil {
@@ -91,7 +90,7 @@ func newProc(pid int) Proc {
 	return p
 }
 
-// nodePid reads the innermost process id.
+// nodePid returns the id of a process in its innermost namespace, or 0.
 func nodePid(pid int) int {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -107,7 +106,7 @@ func nodePid(pid int) int {
 	return 0
 }
 
-// signalAll signals all processes of a host but one until a round meets none that is new.
+// signalAll signals all processes of a host but one, until a round finds no new process.
 func signalAll(holder int, sig syscall.Signal, except int) error {
 	met := map[int]bool{}
 	for {

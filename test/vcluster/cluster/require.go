@@ -7,7 +7,7 @@ import (
 	"ibrun/internal/skip"
 )
 
-// TB is what Require needs of a test or benchmark.
+// TB is the part of testing.TB that Require uses.
 type TB interface {
 	Helper()
 	Name() string
@@ -22,8 +22,8 @@ type TB interface {
 // about 50 ms of CPU time more for each session.
 const TestKex = "curve25519-sha256"
 
-// Require calls Up for a test, with TestKex unless the configuration names another key exchange. It skips the
-// test where there is no root, fails it if the cluster does not come up, and closes the cluster when the test ends.
+// Require calls Up for a test, with TestKex unless the configuration names another key exchange. It skips the test
+// without root, fails it if the cluster does not come up, and closes the cluster when the test ends.
 func Require(t TB, cfg Config) *Cluster {
 	t.Helper()
 	cfg.Kex = cmp.Or(cfg.Kex, TestKex)

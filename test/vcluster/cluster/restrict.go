@@ -11,8 +11,8 @@ import (
 
 const cpusetV1 = "/sys/fs/cgroup/cpuset"
 
-// Restrict leaves a node some CPUs and NUMA nodes only, as lists like 0-3,8: its
-// processes and those that it starts from now on go to a cpuset cgroup.
+// Restrict limits a node to some CPUs and NUMA nodes, given as lists like 0-3,8. The node's processes, and those that
+// they start from now on, move to a cpuset cgroup.
 func (c *Cluster) Restrict(name, cpus, mems string) error {
 	dir := filepath.Join(cgroupV2, filepath.Base(c.groups.freeze), name)
 	if exists(cpusetV1 + "/cgroup.procs") {

@@ -14,10 +14,10 @@ import (
 
 // The hidden roles: a program that imports this package takes one when its argument zero says so.
 const (
-	roleInit  = "vcluster-init"  // PID 1 of a node, holder of the front
+	roleInit  = "vcluster-init"  // PID 1 of a node, or the process that holds the front's namespaces
 	roleEnter = "vcluster-enter" // becomes a command on the front
 	roleExec  = "vcluster-exec"  // runs a command on a node, from the machine
-	roleSweep = "vcluster-sweep" // takes everything away
+	roleSweep = "vcluster-sweep" // removes everything
 	roleVRSH  = "vrsh"           // the rsh stand-in's client
 )
 
@@ -40,8 +40,8 @@ func init() {
 	}
 }
 
-// runEnter moves this process into the front's namespaces and becomes the command: front's pid,
-// cgroups, command...
+// runEnter moves this process into the front's namespaces and executes a command. Its arguments are the front's pid,
+// its cgroups and the command.
 func runEnter(args []string) int {
 	if len(args) < 3 {
 		fmt.Fprintln(os.Stderr, "vcluster: no command to run on the front")
@@ -49,7 +49,7 @@ func runEnter(args []string) int {
 	}
 	wd, wdErr := os.Getwd()
 	for _, procs := range strings.Fields(args[1]) {
-		// Without its cgroup a process can still run, it is only neither frozen nor counted.
+		// A process outside the cgroup can still run, but is neither frozen nor counted.
 		_ = os.WriteFile(procs, []byte("0"), 0)
 	}
 	if err := enter("/proc/" + args[0] + "/ns/"); err != nil {

@@ -17,12 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The rsh stand-in. A call is one connection to the node's socket: 4 bytes of length with the
-// caller's three descriptors beside them, then a session as JSON; the answer is an outcome as JSON.
-// It does not cross the network, so a cut link does not cut it; a client that is killed takes its
-// session along.
+// The rsh stand-in. A call is one connection to the node's socket: 4 bytes of length with the caller's three
+// descriptors beside them, then a session as JSON. The answer is an outcome as JSON. The call does not cross the
+// network, so it works while the node is cut off. If the client is killed, its session ends.
 
-// session is what a client asks for.
+// session is the request of a client.
 type session struct {
 	Line string   // a command line for root's login shell, or
 	Argv []string // a program without a shell
@@ -82,7 +81,7 @@ func serveSession(conn *net.UnixConn, r *reaper) {
 	}
 	pid, done, err := r.start(path, argv, attr)
 	for _, fd := range files {
-		_ = unix.Close(fd) // the session alone holds them, or its caller would never see their end
+		_ = unix.Close(fd) // only the session may hold them, or its caller would never see their end
 	}
 	files = nil
 	if err != nil {
@@ -175,7 +174,7 @@ func call(socket string, s session, stdin *os.File) (int, error) {
 	return o.Code, nil
 }
 
-// runVRSH is the client: vrsh [-n] [-l user] [user@]host command...
+// runVRSH runs the client: vrsh [-n] [-l user] [user@]host command...
 func runVRSH(args []string) int {
 	stdin := os.Stdin
 	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
@@ -208,7 +207,7 @@ func runVRSH(args []string) int {
 	return code
 }
 
-// runExec is the machine's side of Exec: socket, program, arguments.
+// runExec runs the machine's side of Exec. Its arguments are a socket, a program and the program's arguments.
 func runExec(args []string) int {
 	if len(args) < 2 {
 		return 2

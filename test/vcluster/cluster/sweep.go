@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// runSweep waits for the end of the cluster's maker, orderly or not, then thaws what is frozen, so
-// that inits see the same end, and removes cgroups and directory.
+// runSweep waits until the cluster's maker has ended, whether it closed the cluster or was killed. It then thaws what
+// is frozen, so that inits notice the end, too, and removes the cgroups and the directory.
 func runSweep(dir string) int {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	_, _ = io.Copy(io.Discard, os.Stdin)
@@ -27,8 +27,8 @@ func runSweep(dir string) int {
 	return 1
 }
 
-// liftLimits raises what a large cluster meets first, where the machine lets us. They stay raised:
-// other clusters on this machine may count on them.
+// liftLimits raises the limits that a large cluster reaches first, where the machine allows that. They stay raised,
+// because other clusters on this machine may count on them.
 func liftLimits() {
 	for path, want := range map[string]string{
 		"/proc/sys/kernel/pid_max":                    "4194304",
