@@ -39,7 +39,7 @@ func TestNetlrtsOverNodes(t *testing.T) {
 	inDir := inOwnFolder(t)
 	j := run(t, c, inDir(append(on, "--tree", "chain", client, "serve", "end:0")...)...)
 	var got outcome
-	await(t, "a reply", func() bool {
+	await(t, "process 7 replies", func() bool {
 		got = run(t, c, inDir("ctl", "ccs", "hello", "--pe", "7")...).wait()
 		return got.code == 0
 	})

@@ -68,7 +68,7 @@ func TestExecWhileRanksStartAgain(t *testing.T) {
 		o := run(t, c, inDir("ctl", "exec", "--", "sh", "-c", "echo at $IBRUN_HOST with $IBRUN_PIDS.")...).wait()
 		return o.code == 0 && strings.Count(o.stdout, "at ") == 4 && !strings.Contains(o.stdout, "with .")
 	}
-	await(t, "daemons on all nodes", all)
+	await(t, "daemons run on all nodes", all)
 	daemons := func() (on []string) {
 		found, err := c.AllProcesses()
 		require.NoError(t, err)
@@ -80,7 +80,7 @@ func TestExecWhileRanksStartAgain(t *testing.T) {
 		return on
 	}
 	long := run(t, c, inDir("ctl", "exec", "--", "sleep", "2000")...)
-	await(t, "four daemons", func() bool { return len(daemons()) == 4 })
+	await(t, "four daemons run", func() bool { return len(daemons()) == 4 })
 
 	killed := killOn(t, c, "node0003", func(p cluster.Proc) bool { return isCommand(p, "sleep", "1000") })
 	await(t, "the rank starts again", func() bool {
@@ -96,7 +96,7 @@ func TestExecWhileRanksStartAgain(t *testing.T) {
 	await(t, "the daemons below are killed", func() bool {
 		return slices.Equal(daemons(), []string{"node0001"})
 	})
-	await(t, "daemons on all nodes again", all)
+	await(t, "daemons run on all nodes again", all)
 
 	require.Equal(t, 0, run(t, c, inDir("ctl", "end")...).wait().code)
 	require.Equal(t, 143, j.wait().code, j.err.String())

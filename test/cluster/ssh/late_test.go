@@ -24,7 +24,7 @@ func who(t *testing.T, stdout string) (hosts []string, size int) {
 		require.Len(t, words, 3, l)
 		rank, err := strconv.Atoi(strings.Trim(words[0], "[]:"))
 		require.NoError(t, err, l)
-		require.Less(t, rank, len(hosts), "numbers have no gaps: %s", stdout)
+		require.Less(t, rank, len(hosts), "ranks may have no gaps: %s", stdout)
 		require.Empty(t, hosts[rank], "rank %d twice", rank)
 		hosts[rank] = words[1]
 		size, err = strconv.Atoi(words[2])

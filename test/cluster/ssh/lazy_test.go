@@ -51,7 +51,7 @@ func TestLazyRing(t *testing.T) {
 		require.Equal(t, 64, s.Sums["ranks"])
 		require.Equal(t, 2*64, s.Sums["peers"])
 		require.Equal(t, 2*48, s.Sums["local_peers"])
-		require.Equal(t, 16, s.Sums["lookups"], "one at each border of two nodes")
+		require.Equal(t, 16, s.Sums["lookups"], "one for each pair of neighboring nodes")
 		require.Equal(t, 32, s.Sums["connections"])
 		asked, own := 0, 0
 		for _, l := range s.Levels {
@@ -62,7 +62,7 @@ func TestLazyRing(t *testing.T) {
 		require.GreaterOrEqual(t, own, 16, "the agent of the requested node answers each")
 		require.LessOrEqual(t, own, 16+s.Sums["checks"])
 		if tree == "flat" {
-			require.GreaterOrEqual(t, asked, 3*own, "the rank's agent, the root, the owner's agent")
+			require.GreaterOrEqual(t, asked, 3*own, "at the rank's agent, the root and the owner's agent")
 			require.LessOrEqual(t, asked, 3*(16+s.Sums["checks"]))
 		}
 	}
@@ -113,7 +113,7 @@ func (j allToAll) run(t *testing.T, c *cluster.Cluster, program string) {
 	if j.mode == "lazy" {
 		require.GreaterOrEqual(t, root.Relayed, j.nodes)
 		require.LessOrEqual(t, root.Relayed, j.nodes+checks, "each block crosses the edge to its node once")
-		require.LessOrEqual(t, agents.Relayed, j.nodes*(j.nodes-1)+checks, "and the edge to each other node once")
+		require.LessOrEqual(t, agents.Relayed, j.nodes*(j.nodes-1)+checks, "each block reaches each other node once")
 		return
 	}
 	require.LessOrEqual(t, root.Asked, checks)

@@ -61,7 +61,7 @@ func TestLostSession(t *testing.T) {
 	require.Equal(t, 0, j.cmd.ProcessState.ExitCode(), j.err.String())
 	joined, why := j.same(7)
 	require.Equal(t, "<nil>", why)
-	require.GreaterOrEqual(t, joined, 20, "as many as test/cluster/mender joins at least")
+	require.GreaterOrEqual(t, joined, 20, "test/cluster/mender joins at least so many")
 }
 
 // TestSlowSessions loses a session where each takes four and a half seconds. It must be replaced: the agent that opens

@@ -89,7 +89,7 @@ func (j *watched) end(ranks, each, lines int, lost map[int]bool) {
 		if n == 0 && rank/each == j.again-1 {
 			next[rank] = 0
 		}
-		require.Equal(j.t, next[rank], n, "of rank %d\n%s", rank, j.err.String())
+		require.Equal(j.t, next[rank], n, "next line of rank %d\n%s", rank, j.err.String())
 		next[rank]++
 	}
 	for rank, n := range next {

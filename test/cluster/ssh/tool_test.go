@@ -90,7 +90,7 @@ func TestMPIR(t *testing.T) {
 		require.NoError(t, os.WriteFile(dir+"/commands", fmt.Appendf(nil, mpir, dir, "continue"), 0o644))
 		d := run(t, c, "gdb", "-q", "-batch", "-x", dir+"/commands", "--args", program, "--hosts", "node[0001-0002]:1",
 			"--bind-to", "none", "sleep", "0.05")
-		await(t, "the table", func() bool { _, err := os.Stat(dir + "/table"); return err == nil })
+		await(t, "the table is complete", func() bool { _, err := os.Stat(dir + "/table"); return err == nil })
 		table := regexp.MustCompile(`MPIR (\S+) (\S+/sleep) (\d+)\n`).FindAllStringSubmatch(d.out.String(), -1)
 		require.Len(t, table, 2, d.out.String())
 		require.Contains(t, d.out.String(), "MPIR 2 state 1\n")
