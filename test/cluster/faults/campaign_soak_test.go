@@ -119,7 +119,7 @@ func (s *site) play(r *round, ranks string) (wrong []string, output string) {
 		r.shape.words(s.Shared()))
 	j, err := s.start(words)
 	if err != nil {
-		fail("starting it: %v", err)
+		fail("starting ibrun: %v", err)
 		return wrong, ""
 	}
 	if !s.reach(r, j) && !j.over() {
@@ -152,7 +152,7 @@ func (s *site) play(r *round, ranks string) (wrong []string, output string) {
 		left = s.litter()
 	}
 	if len(left) > 0 {
-		fail("left:\n\t%s", strings.Join(left, "\n\t"))
+		fail("processes or files are left:\n\t%s", strings.Join(left, "\n\t"))
 	}
 	output = happened + "\n" + s.output(j)
 	s.restore(r.fault.undo, fail)

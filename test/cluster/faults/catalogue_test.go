@@ -18,7 +18,7 @@ func playCases(t *testing.T, soak bool) {
 	cases := slices.Concat(inputCases(), launchCases(), runningCases(), attackCases())
 	seen := map[string]bool{}
 	for _, e := range cases {
-		require.False(t, seen[e.fault], "%s is there twice", e.fault)
+		require.False(t, seen[e.fault], "case %s is listed twice", e.fault)
 		seen[e.fault] = true
 	}
 	cases = slices.DeleteFunc(cases, func(e entry) bool {

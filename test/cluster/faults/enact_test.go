@@ -67,13 +67,13 @@ func (s *site) enact(e *entry) (wrong []string, output string) {
 	var known []string
 	if e.before != nil {
 		if err := e.before(s); err != nil {
-			fail("before: %v", err)
+			fail("preparing the fault: %v", err)
 		}
 		known = s.litter()
 	}
 	j, err := s.start(e.words(s))
 	if err != nil {
-		fail("starting it: %v", err)
+		fail("starting ibrun: %v", err)
 		return wrong, ""
 	}
 	if e.strike != nil {
@@ -111,7 +111,7 @@ func (s *site) strikes(e *entry, j *job, fail func(string, ...any)) {
 		fail("the fault was never due: %s", s.output(j))
 	}
 	if err := e.strike(s, j); err != nil {
-		fail("the fault itself: %v", err)
+		fail("applying the fault: %v", err)
 	}
 }
 
