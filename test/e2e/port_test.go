@@ -39,7 +39,7 @@ func (c *caller) send(line string) {
 func (c *caller) expects(lines ...string) {
 	for _, want := range lines {
 		got, err := c.in.ReadString('\n')
-		require.NoError(c.t, err, "instead of %s", want)
+		require.NoError(c.t, err, "want %s", want)
 		require.Equal(c.t, want+"\n", got)
 	}
 }

@@ -28,7 +28,7 @@ func TestTopoInput(t *testing.T) {
 	require.JSONEq(t, string(want), shown.Stdout, shown.Stderr)
 	for _, c := range []struct {
 		args string
-		cpus string // of each rank
+		cpus string // the CPUs of each rank
 	}{
 		{"-n 16", "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15"},
 		{"-n 4 --map-by :PE=4", "0-3,4-7,8-11,12-15"},
