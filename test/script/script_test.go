@@ -160,7 +160,7 @@ func isJSON(ts *testscript.TestScript, _ bool, args []string) {
 		err = text.Decode(&value)
 	}
 	if err != io.EOF || count == 1 {
-		ts.Fatalf("%s has %d values of JSON, then: %v", args[0], count-1, err)
+		ts.Fatalf("%s has %d JSON values, then: %v", args[0], count-1, err)
 	}
 }
 
