@@ -121,7 +121,7 @@ func onThread(f func() error) error {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		if unix.Gettid() == unix.Getpid() {
 			defer runtime.UnlockOSThread()
-			done <- onThread(f) // not the main thread, which is locked to this goroutine
+			done <- onThread(f) // on another thread, as this goroutine holds the main thread
 			return
 		}
 		done <- f()

@@ -111,7 +111,7 @@ func TestFourNodes(t *testing.T) {
 		require.Contains(t, fails(t, c, probe), "timed out")
 		require.Equal(t, "node0003", front(t, c, "ssh node0003 hostname"))
 		out, err := c.Exec(t.Context(), "node0002", "hostname").Output()
-		require.NoError(t, err, "its processes go on")
+		require.NoError(t, err, "processes of the node must go on")
 		require.Equal(t, "node0002\n", string(out))
 		// The front asks three times for the node's link address, and then gives up for a second.
 		front(t, c, "ip neigh flush all")

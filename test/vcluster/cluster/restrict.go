@@ -47,7 +47,7 @@ func (c *Cluster) Restrict(name, cpus, mems string) error {
 	}
 	for _, pid := range strings.Fields(string(procs)) {
 		if n, err := strconv.Atoi(pid); err == nil && c.groups.pin != "" {
-			// it may have ended meanwhile
+			// The process may have ended meanwhile.
 			_ = os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(n)), 0)
 		}
 	}

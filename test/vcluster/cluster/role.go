@@ -25,7 +25,7 @@ func init() {
 	if len(os.Args) == 0 {
 		return
 	}
-	// syscall.Exit, because under the race detector os.Exit sleeps for a second.
+	// Call syscall.Exit, because os.Exit sleeps for a second under the race detector.
 	switch filepath.Base(os.Args[0]) {
 	case roleInit:
 		syscall.Exit(runInit())
