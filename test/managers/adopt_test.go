@@ -13,21 +13,21 @@ import (
 	"ibrun/internal/skip"
 )
 
-// pamAdopt puts who comes by ssh into his job on that node, and lets nobody else in. It leaves root
-// out.
+// pamAdopt is a PAM module that moves a user's ssh session into the user's job on that node, and refuses users
+// without a job there. It does not apply to root.
 const pamAdopt = "/lib/security/pam_slurm_adopt.so"
 
-// The user of jobs whose agents are adopted.
+// The name and the id of the user whose ssh sessions are adopted.
 const (
 	adoptedUser = "adopted"
 	adoptedID   = 5000
 )
 
-// adopted lets the nodes adopt, and makes a user there. It returns the words with which a command
-// is that user's.
+// adopted configures the nodes to adopt ssh sessions, and creates a user there. It returns the words before a
+// command that run it as that user.
 func (b *bed) adopted() []string {
 	if _, err := os.Stat(pamAdopt); err != nil {
-		skip.Because(b.t, "no pam_slurm_adopt here: make test-managers installs it")
+		skip.Because(b.t, "pam_slurm_adopt is missing: make test-managers installs it")
 	}
 	etc, top := b.c.Etc(), filepath.Dir(b.c.Shared())
 	home := filepath.Join(b.c.Shared(), adoptedUser)

@@ -23,24 +23,24 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// launcher is ibrun.
+// launcher is the path of ibrun.
 var launcher string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	_ = flag.Set("test.parallel", "3") // all three managers wait for most of their time
+	_ = flag.Set("test.parallel", "3") // the tests of all three managers mostly wait
 	os.Exit(product.Run(m, &launcher))
 }
 
-// most is how long a test waits for anything: it only ends a test that hangs.
+// most is the longest time that a test waits, so that no test hangs.
 const most = 8 * time.Minute
 
-// scheduler is a Slurm or Grid Engine.
+// scheduler is a Slurm or a Grid Engine.
 type scheduler interface {
 	Command(ctx context.Context, args ...string) *exec.Cmd
 }
 
-// bed is a manager on a cluster.
+// bed is a resource manager on a cluster.
 type bed struct {
 	t *testing.T
 	c *cluster.Cluster
@@ -49,28 +49,28 @@ type bed struct {
 	ibrun string
 }
 
-// of is the bed for a part of a test.
+// of returns the bed for a subtest.
 func (b *bed) of(t *testing.T) *bed {
 	ctx, cancel := context.WithTimeout(t.Context(), most)
 	t.Cleanup(cancel)
 	return &bed{t, b.c, b.scheduler, ctx, b.ibrun}
 }
 
-// slurm brings Slurm up, without any sshd.
+// slurm starts Slurm on a new cluster without sshd.
 func slurm(t *testing.T, nodes int, cfg SlurmConfig) *bed {
 	return slurmOn(t, cluster.Config{Nodes: nodes, NoSSH: true}, cfg)
 }
 
-// slurmOn brings Slurm up on a cluster.
+// slurmOn starts Slurm on a new cluster.
 func slurmOn(t *testing.T, on cluster.Config, cfg SlurmConfig) *bed {
 	if _, err := exec.LookPath("slurmctld"); err != nil {
-		skip.Because(t, "no Slurm here: make test-managers installs it")
+		skip.Because(t, "Slurm is missing: make test-managers installs it")
 	}
 	if !HasGroups() {
-		skip.Because(t, "no cgroups of version 1 here: Slurm would signal all processes of a job itself")
+		skip.Because(t, "no cgroups of version 1, without which Slurm itself signals all processes of a job")
 	}
 	var s *Slurm
-	t.Cleanup(func() { // after the cluster's end
+	t.Cleanup(func() { // runs after the cluster has ended
 		if s != nil {
 			s.RemoveGroups()
 		}
@@ -85,7 +85,7 @@ func slurmOn(t *testing.T, on cluster.Config, cfg SlurmConfig) *bed {
 	return newBed(ctx, t, c, s)
 }
 
-// newBed is a bed with ibrun at a path that all hosts see.
+// newBed returns a bed, and copies ibrun to a path that all hosts see.
 func newBed(ctx context.Context, t *testing.T, c *cluster.Cluster, m scheduler) *bed {
 	b := &bed{t, c, m, ctx, filepath.Join(c.Shared(), "ibrun")}
 	binary, err := os.ReadFile(launcher)
@@ -94,7 +94,7 @@ func newBed(ctx context.Context, t *testing.T, c *cluster.Cluster, m scheduler) 
 	return b
 }
 
-// run runs a command on the front, which must succeed, and returns what it prints.
+// run runs a command on the front and returns its output. The command must succeed.
 func (b *bed) run(args ...string) string {
 	cmd := b.Command(b.ctx, args...)
 	var out, errs bytes.Buffer
@@ -104,14 +104,14 @@ func (b *bed) run(args ...string) string {
 	return strings.TrimSpace(out.String())
 }
 
-// script writes a file that all hosts see.
+// script writes a shell script to a path that all hosts see.
 func (b *bed) script(name, text string) string {
 	path := filepath.Join(b.c.Shared(), name)
 	require.NoError(b.t, executable.Write(path, []byte("#!/bin/bash\n"+text)))
 	return path
 }
 
-// read is what a job has written into a file so far.
+// read returns what a job has written to a file so far.
 func (b *bed) read(name string) string {
 	text, _ := os.ReadFile(filepath.Join(b.c.Shared(), name))
 	return string(text)
@@ -124,15 +124,15 @@ func (b *bed) until(what string, f func() bool) {
 		select {
 		case <-b.ctx.Done():
 			b.t.Fatalf("waited for %s: %v", what, b.ctx.Err())
-		case <-time.After(400 * time.Millisecond): // a look at all processes or at the queue costs CPU time
+		case <-time.After(400 * time.Millisecond): // reading all processes or the queue takes CPU time
 		}
 	}
 }
 
-// emptied waits until no process of a job is left: of its launcher, and with a word in its command line.
+// emptied waits until no process has the launcher of a job, or word, in its command line.
 func (b *bed) emptied(launcher, word string) {
 	b.t.Helper()
-	b.until("nothing to be left", func() bool {
+	b.until("the end of all processes of the job", func() bool {
 		all, err := b.c.AllProcesses()
 		require.NoError(b.t, err)
 		for _, p := range slices.Concat(slices.Collect(maps.Values(all))...) {

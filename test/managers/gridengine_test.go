@@ -15,11 +15,12 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// A real Grid Engine of four nodes without sshd.
+// TestGridEngine runs jobs in a real Grid Engine of four nodes without sshd. Ranks must be on the nodes of the job,
+// and qdel must end all processes.
 func TestGridEngine(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("/usr/sbin/sge_qmaster"); err != nil {
-		skip.Because(t, "no Grid Engine here: make test-managers installs it")
+		skip.Because(t, "Grid Engine is missing: make test-managers installs it")
 	}
 	c := cluster.Require(t, cluster.Config{Nodes: 4, NoSSH: true})
 	ctx, cancel := context.WithTimeout(t.Context(), most)

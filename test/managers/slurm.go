@@ -1,6 +1,6 @@
-// Package managers brings a real Slurm or a real Grid Engine up on a virtual cluster, for tests and
-// benchmarks: the front is controller and login node, all nodes compute. Their packages must be
-// installed (make test-managers does it); nothing of the machine's own is started or changed.
+// Package managers starts a real Slurm or a real Grid Engine on a virtual cluster, for tests and benchmarks. The
+// front is the controller and the login node, and all nodes compute. The packages of both must be installed (make
+// test-managers installs them). Daemons and files of the machine itself are left alone.
 package managers
 
 import (
@@ -22,22 +22,22 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// SlurmConfig says how Slurm is configured.
+// SlurmConfig is a configuration of Slurm.
 type SlurmConfig struct {
-	CPUs    int  // of each node, as Slurm counts; the machine may have fewer unless Confine is set
-	Confine bool // jobs and steps are held to their CPUs by cgroups of version 1
-	Lines   []string
+	CPUs    int      // of each node in slurm.conf; the machine may have fewer unless Confine is set
+	Confine bool     // limit jobs and steps to their CPUs by cgroups of version 1
+	Lines   []string // further lines of slurm.conf
 }
 
 // Slurm is a running Slurm.
 type Slurm struct {
 	c       *cluster.Cluster
 	dir     string
-	daemons []daemon // of the front
-	groups  []string // folders of cgroups that are the nodes' own
+	daemons []daemon // on the front
+	groups  []string // folders of the cgroups that makeGroups made
 }
 
-// hierarchies are those of version 1 that Slurm uses here.
+// hierarchies lists the cgroup hierarchies of version 1 that Slurm uses.
 var hierarchies = []string{"/sys/fs/cgroup/freezer", "/sys/fs/cgroup/cpuset"}
 
 // HasGroups reports whether this machine has the cgroups that Slurm is configured for.
@@ -46,10 +46,10 @@ func HasGroups() bool {
 	return err == nil
 }
 
-// KillWait is the time from SIGTERM to SIGKILL of a job that is ended. Slurm's default is 30 s.
+// KillWait is the time from SIGTERM to SIGKILL when a job is ended. Slurm's default is 30 s.
 const KillWait = 4 * time.Second
 
-// munge starts the daemon by which Slurm's daemons know each other, for one host.
+// munge is a shell command that starts munged, by which the daemons of Slurm authenticate each other, on one host.
 const munge = `mkdir -p -m 755 /run/munge /run/slurmd && exec /usr/sbin/munged --force --num-threads 1 ` +
 	`--key-file KEY --socket /run/munge/munge.socket.2 --pid-file /run/munge/munged.pid ` +
 	`--log-file /run/munge/munged.log --seed-file /run/munge/seed`
@@ -58,7 +58,7 @@ const munge = `mkdir -p -m 755 /run/munge /run/slurmd && exec /usr/sbin/munged -
 func StartSlurm(ctx context.Context, c *cluster.Cluster, cfg SlurmConfig) (*Slurm, error) {
 	for _, program := range []string{"/usr/sbin/slurmctld", "/usr/sbin/slurmd", "/usr/sbin/munged", "srun"} {
 		if _, err := exec.LookPath(program); err != nil {
-			return nil, fmt.Errorf("no %s here: apt-get install slurmctld slurmd slurm-client "+
+			return nil, fmt.Errorf("%s is missing: apt-get install slurmctld slurmd slurm-client "+
 				"slurm-wlm-basic-plugins munge", program)
 		}
 	}
@@ -77,26 +77,26 @@ func StartSlurm(ctx context.Context, c *cluster.Cluster, cfg SlurmConfig) (*Slur
 	return s, nil
 }
 
-// Environ is what the commands of this Slurm need besides.
+// Environ returns the environment of this process, with the variable that the commands of this Slurm need.
 func (s *Slurm) Environ() []string { return append(os.Environ(), "SLURM_CONF="+s.conf()) }
 
 func (s *Slurm) conf() string { return filepath.Join(s.dir, "slurm.conf") }
 
-// Log is the end of what a daemon has written: "slurmctld", or a node's.
+// Log returns the end of the log of a daemon: that of "slurmctld", or of slurmd on the node with this name.
 func (s *Slurm) Log(name string) string {
 	text, _ := os.ReadFile(filepath.Join(s.dir, name+".log"))
 	return string(text[max(0, len(text)-2000):])
 }
 
-// Command is a command on the front.
+// Command returns a command on the front.
 func (s *Slurm) Command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := s.c.Command(ctx, args...)
 	cmd.Env, cmd.Dir = s.Environ(), s.c.Shared()
 	return cmd
 }
 
-// makeGroups makes cgroups that the nodes take for the roots of theirs. Nodes and jobs of another
-// Slurm on this machine have the same names.
+// makeGroups makes cgroups that the nodes use as the roots of their hierarchies. Otherwise the cgroups of another
+// Slurm on this machine would have the same paths, because its nodes and jobs have the same names.
 func (s *Slurm) makeGroups() error {
 	if !HasGroups() {
 		return nil
@@ -110,7 +110,7 @@ func (s *Slurm) makeGroups() error {
 		for _, name := range []string{"cpuset.cpus", "cpuset.mems"} {
 			value, err := os.ReadFile(filepath.Join(root, name))
 			if err != nil {
-				continue // of the other hierarchy
+				continue // a file of the other hierarchy
 			}
 			if err := os.WriteFile(filepath.Join(own, name), value, 0o644); err != nil {
 				return err
@@ -120,7 +120,8 @@ func (s *Slurm) makeGroups() error {
 	return nil
 }
 
-// RemoveGroups removes them, the innermost first, when nothing is in them any more.
+// RemoveGroups removes the cgroups that makeGroups made, the innermost first. It must be called when all their
+// processes have ended.
 func (s *Slurm) RemoveGroups() {
 	for _, own := range s.groups {
 		var all []string
@@ -136,7 +137,7 @@ func (s *Slurm) RemoveGroups() {
 	}
 }
 
-// configure writes the files of Slurm and the key of munge.
+// configure writes the configuration of Slurm and the key of munge.
 func (s *Slurm) configure(cfg SlurmConfig) error {
 	if err := os.MkdirAll(filepath.Join(s.dir, "state"), 0o755); err != nil {
 		return err
@@ -198,7 +199,7 @@ ConstrainCores=yes
 ConstrainRAMSpace=no
 `
 
-// start starts the daemons, those of the front as children of this process.
+// start starts all daemons, and waits until all nodes are idle. Those on the front are children of this process.
 func (s *Slurm) start(ctx context.Context) error {
 	munge := strings.Replace(munge, "KEY", s.key(), 1)
 	if err := s.daemon("sh", "-c", munge+" --foreground"); err != nil {
@@ -239,11 +240,11 @@ func (s *Slurm) start(ctx context.Context) error {
 // daemon is a process on the front.
 type daemon struct {
 	cmd   *exec.Cmd
-	ended chan struct{} // closed when it has
+	ended chan struct{} // closed when the process has ended
 }
 
-// daemon starts a program on the front that ends with this process. The kernel ends it with the
-// thread that has forked (golang.org/issue/27505), which therefore waits for it.
+// daemon starts a program on the front that ends with this process. The kernel kills it when the thread that
+// started it ends (golang.org/issue/27505), so that thread waits for it.
 func (s *Slurm) daemon(args ...string) error {
 	cmd := s.c.Command(context.Background(), args...)
 	cmd.Env = s.Environ()
@@ -271,8 +272,8 @@ func (s *Slurm) daemon(args ...string) error {
 	return nil
 }
 
-// Close ends the daemons of the front. Those of the nodes end with the cluster, and RemoveGroups
-// removes their cgroups then.
+// Close ends the daemons on the front. Those on the nodes end with the cluster. Then RemoveGroups can remove their
+// cgroups.
 func (s *Slurm) Close() {
 	for _, d := range s.daemons {
 		_ = syscall.Kill(-d.cmd.Process.Pid, syscall.SIGKILL)
@@ -281,7 +282,7 @@ func (s *Slurm) Close() {
 	s.daemons = nil
 }
 
-// eachNode calls f for all nodes of a cluster at once, and returns the errors.
+// eachNode calls f for all nodes of a cluster at the same time, and returns the errors.
 func eachNode(c *cluster.Cluster, f func(node string) error) error {
 	var all sync.WaitGroup
 	errs := make([]error, len(c.Nodes()))

@@ -19,10 +19,10 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// where is a rank that says where it is.
+// where is the script of a rank that prints its rank, its node and what Slurm's variables say.
 const where = `echo "$IBRUN_RANK $(hostname) $SLURM_PROCID $SLURM_LOCALID $SLURM_NODEID $SLURM_NTASKS"`
 
-// places is what ranks print that are told so, in order, on hosts of so many ranks each.
+// places returns the sorted output of ranks that run where, on nodes with these numbers of ranks.
 func places(ranks ...int) string {
 	var lines []string
 	size := 0
@@ -38,8 +38,8 @@ func places(ranks ...int) string {
 	return strings.Join(lines, "\n")
 }
 
-// sorted are the lines of ranks in their order. Hosts are numbered as they come: which ones a job
-// gets is Slurm's choice.
+// sorted sorts lines by rank. It renames the nodes to node0001, node0002 and so on in the order of the lines, because
+// Slurm chooses the nodes of a job.
 func sorted(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	number := func(line string) int { n, _ := strconv.Atoi(strings.Fields(line + " -1")[0]); return n }
@@ -57,7 +57,8 @@ func sorted(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// A real Slurm of four nodes without sshd: what ibrun starts with no option, and what is left.
+// TestSlurm runs jobs in a real Slurm of four nodes without sshd. Ranks must be where Slurm would put them, and no
+// process may be left.
 func TestSlurm(t *testing.T) {
 	t.Parallel()
 	b := slurm(t, 4, SlurmConfig{CPUs: 16})
@@ -90,7 +91,7 @@ func TestSlurm(t *testing.T) {
 	t.Run("warning", func(t *testing.T) { warned(b.of(t)) })
 }
 
-// starts runs jobs by salloc and within steps.
+// starts runs ibrun by salloc and within steps. Each rank must be at its place.
 func (b *bed) starts(rank string) {
 	for _, c := range []struct {
 		words string
@@ -100,9 +101,9 @@ func (b *bed) starts(rank string) {
 		{"salloc -Q -N2 --exclusive -c8 IBRUN", places(2, 2)},
 		{"salloc -Q -N4 --ntasks-per-node=1 --mem=100 IBRUN --tree chain", places(1, 1, 1, 1)},
 		{"salloc -Q -N1 -n1 : -N2 -n4 --ntasks-per-node=2 IBRUN --tree chain", places(1, 2, 2)},
-		// A step of two of the job's three nodes, one of whose tasks is ibrun.
+		// A step on two of the job's three nodes. One of its tasks is ibrun.
 		{"salloc -Q -N3 --ntasks-per-node=2 srun -Q -N2 -n2 IBRUN", places(1, 1)},
-		// A command beside another step that has all CPUs.
+		// ibrun runs while another step has all CPUs.
 		{"salloc -Q -N2 --ntasks-per-node=1 sh -c 'srun -Q sleep 100 & IBRUN; kill $!'", places(1, 1)},
 	} {
 		words := strings.ReplaceAll(c.words, "IBRUN", b.ibrun)
@@ -117,10 +118,10 @@ func (b *bed) starts(rank string) {
 	}
 	step := b.run("salloc", "-Q", "-N4", "--ntasks-per-node=1", "sh", "-c", b.ibrun+" --shared-steps true && "+
 		"srun -Q -N1 -n1 sh -c 'echo $SLURM_STEP_ID'")
-	require.Equal(b.t, "1", step, "one step has had all four agents")
+	require.Equal(b.t, "1", step, "one step had all four agents")
 }
 
-// trapper is a rank that counts signals. Its file name is how its processes are found.
+// trapper is the script of a rank that counts signals. Its processes are found by the name of its file.
 const trapper = `n=0
 trap 'n=$((n+1)); echo "$SLURM_PROCID signal $n"' SIGNAL
 trap 'echo "$SLURM_PROCID term"; exit 0' TERM
@@ -128,10 +129,10 @@ echo "$SLURM_PROCID up"
 for i in $(seq 600); do sleep 0.5; done
 `
 
-// count is how many lines of a file have a text.
+// count returns how often a text occurs in a file.
 func (b *bed) count(name, text string) int { return strings.Count(b.read(name), text) }
 
-// ends are the ways in which a job ends that nobody has asked ibrun for.
+// ends ends jobs in several ways without asking ibrun. No process may be left.
 func (b *bed) ends(t *testing.T) {
 	for n, c := range []struct {
 		name string
@@ -143,7 +144,7 @@ func (b *bed) ends(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := b.of(t)
-			// The shell is the root's parent, and lives on.
+			// The shell is the root's parent, and outlives it.
 			rank := b.script("ends-rank", strings.Replace(trapper, "SIGNAL", "USR2", 1))
 			root := fmt.Sprintf("exec -a \"root %[1]s\" %[1]s --tree kary:2 %[2]s", b.ibrun, rank)
 			job := b.script("ends-job", "bash -c '"+root+"'; sleep 1")
@@ -157,7 +158,7 @@ func (b *bed) ends(t *testing.T) {
 	}
 }
 
-// kill kills the first process on a host whose command line begins with some words.
+// kill kills the first process on any host whose command line begins with some words.
 func (b *bed) kill(words string) {
 	all, err := b.c.AllProcesses()
 	require.NoError(b.t, err)
@@ -172,7 +173,7 @@ func (b *bed) kill(words string) {
 	b.t.Fatalf("no process %q", words)
 }
 
-// signal sends a warning to a job as #SBATCH --signal does: all ranks get it once.
+// signal sends a signal to a job, as #SBATCH --signal does. Each rank must get it once.
 func (b *bed) signal() {
 	rank := b.script("signal-rank", strings.Replace(trapper, "SIGNAL", "USR1", 1))
 	job := b.script("signal-job", b.ibrun+" --tree chain "+rank)
@@ -182,10 +183,11 @@ func (b *bed) signal() {
 	b.until("all ranks to get USR1", func() bool { return b.count("signal.out", "signal 1") == 8 })
 	b.run("scancel", id)
 	b.emptied(b.ibrun, rank)
-	require.Zero(b.t, b.count("signal.out", "signal 2"), "none gets it twice")
+	require.Zero(b.t, b.count("signal.out", "signal 2"), "no rank gets it twice")
 }
 
-// apart starts a job of two nodes that others run beside: its launcher is a file of its own.
+// apart starts a job of two nodes, with ibrun under another name, so that its processes can be told from those of
+// jobs that run at the same time.
 func (b *bed) apart(name string, options ...string) (id, launcher, rank string) {
 	launcher = filepath.Join(b.c.Shared(), name)
 	require.NoError(b.t, os.Link(b.ibrun, launcher))
@@ -197,9 +199,9 @@ func (b *bed) apart(name string, options ...string) (id, launcher, rank string) 
 	return id, launcher, rank
 }
 
-// warned starts a job with --signal=USR1@10 that has a bit longer, and returns what waits for the
-// signal to reach all ranks. Slurm sends it when it looks for time limits, which it does each half
-// minute: at the first time that is less than so long and 10 s before the end.
+// warned starts a job with --signal=USR1@10 that has 39 s left, and returns a function that waits until the signal
+// has reached all ranks. Slurm checks time limits every 30 s. It sends the signal at the first check that is less
+// than 40 s before the end.
 func (b *bed) warned() func(*bed) {
 	id, launcher, rank := b.apart("warned", "-t2", "--signal=USR1@10")
 	b.run("scontrol", "update", "JobId="+id, "EndTime=now+39")
@@ -207,7 +209,7 @@ func (b *bed) warned() func(*bed) {
 		b.until("all ranks to be warned", func() bool { return b.count("warned.out", "signal 1") == 2 })
 		b.run("scancel", "-n", "warned-job")
 		b.emptied(launcher, rank)
-		require.Zero(b.t, b.count("warned.out", "signal 2"), "none gets it twice")
+		require.Zero(b.t, b.count("warned.out", "signal 2"), "no rank gets it twice")
 		for _, rank := range []string{"0", "1"} {
 			before, _, _ := strings.Cut(b.read("warned.out"), rank+" term")
 			require.Contains(b.t, before, rank+" signal 1", "the warning comes before the end")
@@ -215,8 +217,8 @@ func (b *bed) warned() func(*bed) {
 	}
 }
 
-// limited starts a job whose time is nearly up, and returns what waits for its end. Slurm looks for time
-// limits each half minute. It says so itself: what ranks print may be lost with the srun that carries it.
+// limited starts a job that has 5 s left, and returns a function that waits for its end. Slurm checks time limits
+// every 30 s. The function looks for the message of Slurm, because output of ranks may be lost with its srun.
 func (b *bed) limited() func(*bed) {
 	id, launcher, rank := b.apart("limit", "-t1")
 	b.run("scontrol", "update", "JobId="+id, "EndTime=now+5")
@@ -226,12 +228,12 @@ func (b *bed) limited() func(*bed) {
 	}
 }
 
-var large = flag.Int("large", 0, "nodes of a larger Slurm; 0: none")
+var large = flag.Int("large", 0, "number of nodes of TestSlurmLarge, which does nothing if it is 0")
 
-// A job of many nodes starts and ends, and leaves nothing.
+// TestSlurmLarge starts and ends a job of many nodes. No process may be left.
 func TestSlurmLarge(t *testing.T) {
 	if *large == 0 {
-		return // make test-managers LARGE=64
+		return // go test -tags managers ./test/managers -run TestSlurmLarge -large 64
 	}
 	b := slurm(t, *large, SlurmConfig{CPUs: 4})
 	all := strconv.Itoa(*large)
@@ -245,8 +247,8 @@ func TestSlurmLarge(t *testing.T) {
 	b.emptied(b.ibrun, rank)
 }
 
-// Ranks of a job with one CPU on each node see that CPU only, and no agent is held to less than
-// the job has.
+// TestConfined runs jobs in a Slurm that limits jobs to their CPUs. Ranks of a job with one CPU on each node must
+// see that CPU only, and ranks of a job with two CPUs must see both.
 func TestConfined(t *testing.T) {
 	t.Parallel()
 	b := slurmOn(t, cluster.Config{Nodes: 2, SSHD: []string{"UsePAM yes"}},
@@ -266,8 +268,8 @@ func TestConfined(t *testing.T) {
 			"--bind-to", "none", cpus)...))
 	})
 	two := b.run("salloc", "-Q", "-N2", "--ntasks-per-node=2", b.ibrun, "--bind-to", "none", cpus)
-	require.Equal(t, "0-1 0-1 0-1 0-1", strings.Join(strings.Fields(two), " "), "all that the job has there")
-	// A step of one task pins ibrun to a core, and so the ranks that it starts itself.
+	require.Equal(t, "0-1 0-1 0-1 0-1", strings.Join(strings.Fields(two), " "), "all CPUs of the job on each node")
+	// A step of one task binds ibrun to a core, and with it the ranks that ibrun starts itself.
 	cmd := b.Command(b.ctx, "salloc", "-Q", "-N1", "--ntasks-per-node=2", "srun", "-Q", "-n1", "--exact", b.ibrun, "-n",
 		"2", cpus)
 	said, err := cmd.CombinedOutput()
