@@ -1,8 +1,8 @@
-// Command rdmavm gives a command InfiniBand verbs on a machine that has none: `rdmavm run --
-// command...` runs it in a small virtual machine with Soft-RoCE devices, `rdmavm sys -- command...`
-// shows it a made-up HCA under /sys, without a machine.
+// Command rdmavm gives a command InfiniBand verbs on a machine that has none. `rdmavm run -- command...` runs the
+// command in a small virtual machine with Soft-RoCE devices. `rdmavm sys -- command...` shows it a made-up HCA
+// under /sys, without a machine.
 //
-// It refuses to do anything but parse its arguments and show an HCA: the machine is package vm's.
+// Package main parses the arguments and makes the HCA. Package vm has the machine.
 package main
 
 import (
@@ -23,21 +23,21 @@ import (
 	"ibrun/test/rdmavm/vm"
 )
 
-const usage = `usage: rdmavm run [options] -- command...   in a machine with Soft-RoCE; its exit code, 125 if the machine failed
-options: -devices 2      rxe0, rxe1, ... over eth0, eth1, ... with 10.77.0.1, 10.77.0.2, ...
-         -cpus 1         of which it needs no more: what Soft-RoCE does for one queue pair, it does on one
-         -counted        its time is the number of its instructions, 1 ns each, and not that of this machine, which may be busy
-         -mem 1G         memory, which also holds what the command writes: it sees all files of this machine, and changes none
-         -share DIR      but those below DIR
-         -memlock SIZE   limit of locked memory (64k); unlimited
-         -i              with standard input
-         -timeout 5m     for booting and the command
-       rdmavm image                         builds the newest kernel's image, unless it is there, and says where it is
-       rdmavm sys [options] -- command...   with a made-up HCA under /sys and /dev (as root); its exit code
+const usage = `usage: rdmavm run [options] -- command...   run it in a machine with Soft-RoCE; code 125: the machine failed
+options: -devices 2      rxe0, rxe1, ... over eth0, eth1, ... with the addresses 10.77.0.1, 10.77.0.2, ...
+         -cpus 1         number of CPUs; Soft-RoCE uses one for each queue pair
+         -counted        count time in instructions of 1 ns each, so that other load does not change it
+         -mem 1G         memory, which also holds files that the command writes
+         -share DIR      let the command change files below DIR; it can read all other files of this machine
+         -memlock SIZE   limit of locked memory, such as 64k; the default is unlimited
+         -i              pass standard input
+         -timeout 5m     time for booting and the command
+       rdmavm image                         build an image of the newest kernel if it is missing, and print its path
+       rdmavm sys [options] -- command...   run the command with a made-up HCA under /sys and /dev (as root)
 options: -name mlx5_0 -lid 27 -state ACTIVE -layer InfiniBand -numa 0 -rate 100
 `
 
-// failed is the exit code when it is not the command's.
+// failed is the exit code if the command could not be run to its end.
 const failed = 125
 
 func main() {
@@ -55,7 +55,7 @@ func main() {
 	os.Exit(code)
 }
 
-// leastMemory is what the kernel comes up with.
+// leastMemory is the least memory with which the kernel boots, in bytes.
 const leastMemory = 192 << 20
 
 var errUsage = errors.New("usage")
@@ -83,7 +83,7 @@ func run(args []string) (int, error) {
 
 func log(line string) { fmt.Fprintln(os.Stderr, "rdmavm:", line) }
 
-// options parses a sub-command's options up to its command.
+// options parses the options of a subcommand, and returns the command behind them.
 func options(flags *flag.FlagSet, args []string) ([]string, error) {
 	flags.Usage = func() {}
 	flags.SetOutput(os.Stderr)
@@ -140,7 +140,7 @@ func inMachine(args []string) (int, error) {
 	return vm.Run(ctx, image, cfg)
 }
 
-// folder is the absolute name of one that exists; "" stays "".
+// folder returns the absolute path of an existing folder. For "" it returns "".
 func folder(name string) (string, error) {
 	if name == "" {
 		return "", nil
@@ -192,7 +192,7 @@ func (s *size) Set(text string) error {
 	shift, ok := map[string]int{"": 0, "k": 10, "M": 20, "G": 30}[text[len(digits):]]
 	n, err := strconv.ParseUint(digits, 10, 32)
 	if err != nil || !ok {
-		return errors.New("neither a size like 64k, 512M, 1G nor unlimited")
+		return errors.New("invalid size: want 64k, 512M, 1G or unlimited")
 	}
 	*s = size(n << shift)
 	return nil

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// rdmavm runs the program to its end. It has a time-out of its own.
+// rdmavm runs the program to its end. The program has a time-out of its own.
 func rdmavm(t *testing.T, change func(*exec.Cmd), args ...string) launch.Outcome {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "rdmavm"), args...)
@@ -45,8 +45,8 @@ func rdmavm(t *testing.T, change func(*exec.Cmd), args ...string) launch.Outcome
 	return launch.Finish(t, cmd)
 }
 
-// image builds the image before the first test that needs it, so that no other test is told of
-// that.
+// image builds the image once, before the first test that needs it. The messages of building it are not in the
+// output of any other test.
 var image sync.Once
 
 func requireQemu(t *testing.T) {
@@ -60,9 +60,9 @@ func requireQemu(t *testing.T) {
 	})
 }
 
-// TestCommand does in one machine all that a command can see: bytes both ways, environment, folder,
-// limits, devices and files. The command is killed by a signal. What it wrote last is there, though
-// a process that it left behind holds the pipe.
+// TestCommand runs a command that prints its input, environment, folder, limits, devices and files, and then kills
+// itself. All its output must arrive, even the last bytes, although a process that it leaves behind has the pipe
+// open.
 func TestCommand(t *testing.T) {
 	requireQemu(t)
 	var input [300000]byte
@@ -92,7 +92,7 @@ func TestCommand(t *testing.T) {
 	require.Equal(t, "written\n", string(text))
 }
 
-// TestKilled kills rdmavm and finds that its machine goes with it, whatever the signal.
+// TestKilled kills rdmavm by two signals. Its machine must end, too.
 func TestKilled(t *testing.T) {
 	requireQemu(t)
 	for _, signal := range []os.Signal{syscall.SIGKILL, syscall.SIGTERM} {
@@ -109,13 +109,13 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// qemuOf returns the qemu among a process's children ("" when there is none yet): what makes the
-// kernel and the image ready is a child for a while, too.
+// qemuOf returns the process id of the qemu among the children of a process, or "" if there is none yet. Before,
+// programs that prepare the kernel and the image may be children.
 func qemuOf(t *testing.T, pid int) string {
 	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	require.NoError(t, err)
 	for _, list := range lists {
-		text, _ := os.ReadFile(list) // a thread that ended meanwhile has none
+		text, _ := os.ReadFile(list) // fails for a thread that has ended
 		for _, child := range strings.Fields(string(text)) {
 			if name, _ := os.ReadFile("/proc/" + child + "/comm"); strings.HasPrefix(string(name), "qemu") {
 				return child
@@ -125,7 +125,7 @@ func qemuOf(t *testing.T, pid int) string {
 	return ""
 }
 
-// runs reports whether a process is there and not dead, collected or not.
+// runs reports whether a process exists and is no zombie.
 func runs(pid string) bool {
 	text, err := os.ReadFile("/proc/" + pid + "/stat")
 	return err == nil && !strings.Contains(string(text), ") Z ")
@@ -138,7 +138,7 @@ func TestTimeOut(t *testing.T) {
 	require.Contains(t, o.Stderr, "rdmavm: no end within the time-out of 1ms")
 }
 
-// TestNoBoot gives a kernel that is none.
+// TestNoBoot boots a file that is no kernel. The error must have the end of the console.
 func TestNoBoot(t *testing.T) {
 	requireQemu(t)
 	real := strings.TrimSpace(rdmavm(t, nil, "image").Stdout)
@@ -158,7 +158,7 @@ func TestMissingPackages(t *testing.T) {
 	require.Equal(t, 125, o.Code)
 	require.Contains(t, o.Stderr,
 		"apt-get, dpkg-deb, xz: not found; apt-get install -y --no-install-recommends apt dpkg xz-utils")
-	requireQemu(t) // and so an image
+	requireQemu(t) // the image is needed, too
 	o = rdmavm(t, func(cmd *exec.Cmd) { cmd.Env = []string{"PATH=/nonexistent", "HOME=" + os.Getenv("HOME")} }, "run",
 		"--", "true")
 	require.Equal(t, 125, o.Code)
@@ -184,8 +184,8 @@ func TestBadArguments(t *testing.T) {
 	}
 }
 
-// TestMadeUpHCA reads the HCA as ibrun and rdma-core do, and finds the rest of /sys and /dev as it
-// is.
+// TestMadeUpHCA requires that ibrun and rdma-core see the made-up HCA, and that the rest of /sys and /dev is
+// unchanged.
 func TestMadeUpHCA(t *testing.T) {
 	if os.Getuid() != 0 {
 		skip.Because(t, "mounting needs root")
@@ -239,8 +239,7 @@ func TestMadeUpHCA(t *testing.T) {
 	require.Contains(t, rdmavm(t, nil, "sys", "--", "no-such-program").Stderr, "executable file not found")
 }
 
-// TestDoctorOnMadeUpHCA examines the HCA that is not there: its LID is seen, and that it cannot be
-// used is said.
+// TestDoctorOnMadeUpHCA runs the doctor with the made-up HCA. It must report its LID, and that it cannot be used.
 func TestDoctorOnMadeUpHCA(t *testing.T) {
 	if os.Getuid() != 0 {
 		skip.Because(t, "mounting needs root")

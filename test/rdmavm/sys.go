@@ -17,10 +17,10 @@ import (
 	"ibrun/topo/topotest"
 )
 
-// within is the sub-command that withHCA starts in the new namespace.
+// within is the subcommand that withHCA starts in the new namespace.
 const within = "sys-within"
 
-// becomeWithHCA shows the HCA and becomes the command.
+// becomeWithHCA mounts the HCA and executes the command in this process.
 func becomeWithHCA(args []string) error {
 	port := topotest.Port{SMLID: 1}
 	hca := topotest.HCA{}
@@ -37,7 +37,7 @@ func becomeWithHCA(args []string) error {
 	}
 	port.LID = uint32(*lid)
 	hca.Ports = []topotest.Port{port}
-	// A machine with as many NUMA nodes as it takes; only its HCA is shown.
+	// The machine has so many NUMA nodes that the HCA's exists. Only its HCA is shown.
 	nodes := max(hca.NUMA, 0) + 1
 	machine := topotest.Machine{NUMAPerPackage: nodes, CoresPerPackage: nodes, HCAs: []topotest.HCA{hca}}
 	if err := machine.Check(); err != nil {
@@ -63,7 +63,7 @@ func becomeWithHCA(args []string) error {
 	return syscall.Exec(path, command, os.Environ())
 }
 
-// onlyHCA leaves of a machine what belongs to its HCA, and adds what libibverbs wants to see.
+// onlyHCA returns the files of a machine that belong to its HCA, and adds files that libibverbs needs.
 func onlyHCA(tree fstest.MapFS) fstest.MapFS {
 	kept := fstest.MapFS{"sys/class/infiniband_verbs/abi_version": {Data: []byte("6\n"), Mode: 0o444}}
 	for name, file := range tree {
@@ -72,7 +72,7 @@ func onlyHCA(tree fstest.MapFS) fstest.MapFS {
 				kept[name] = file
 			}
 		}
-		if card, ok := strings.CutSuffix(name, "/infiniband_verbs/uverbs0/ibdev"); ok { // by this it knows the driver
+		if card, ok := strings.CutSuffix(name, "/infiniband_verbs/uverbs0/ibdev"); ok { // by which libibverbs finds the driver
 			kept[card+
 				"/modalias"] = &fstest.MapFile{Data: []byte("pci:v000015B3d0000101Bsv000015B3sd00000001bc02sc07i00\n"),
 				Mode: 0o444}
@@ -81,8 +81,8 @@ func onlyHCA(tree fstest.MapFS) fstest.MapFS {
 	return kept
 }
 
-// lay covers a folder with one in memory that shows the same, by bind mounts, and a tree laid over
-// it. The tree's names begin with the folder's.
+// lay mounts a folder in memory over a folder. The new one has a tree of files and, by bind mounts, everything else
+// of the old one. The names of the tree begin with that of the folder.
 func lay(folder string, tree fstest.MapFS) error {
 	fd, err := unix.Open(folder, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -95,8 +95,8 @@ func lay(folder string, tree fstest.MapFS) error {
 	return merge(tree, folder, fmt.Sprintf("/proc/self/fd/%d", fd))
 }
 
-// merge fills a new folder with what the tree has under its name, and else with what is below. An
-// empty below has nothing.
+// merge fills a new folder with the entries of the tree, and with all other entries of the folder below. If below
+// is "", there are none.
 func merge(tree fstest.MapFS, folder, below string) error {
 	ours, err := tree.ReadDir(folder[1:])
 	if err != nil {
@@ -143,7 +143,7 @@ func merge(tree fstest.MapFS, folder, below string) error {
 	return nil
 }
 
-// show makes one thing visible at a second place.
+// show makes a file, folder or link visible at a second path.
 func show(from, path string, kind fs.FileMode) error {
 	if kind == fs.ModeSymlink {
 		to, err := os.Readlink(from)

@@ -3,11 +3,11 @@
 //	func TestMain(m *testing.M) { inside.Main(m, "ibrun/cmd/ibrun", "ibrun/lazy.test") }
 //	func TestIt(t *testing.T)   { inside.Require(t); exec.Command(inside.Program("ibrun"), ...) }
 //
-// A program that ends in ".test" is the test binary of a package. Package test/ib runs all of these in one
-// machine, since a machine takes long to boot.
+// A name that ends in ".test" is the test binary of a package. Package test/ib runs those of several packages in
+// one machine, because a machine takes long to boot.
 //
-// The machine runs the test binary that is running here. Programs are built before it boots: a compiler
-// would take minutes in it.
+// Main runs the test binary again in the machine. It builds the programs before, because a compiler would take
+// minutes in the machine.
 package inside
 
 import (
@@ -32,13 +32,13 @@ const programsVariable = "RDMAVM_PROGRAMS"
 // In reports whether this process runs in a machine.
 func In() bool { return os.Getenv("RDMAVM") != "" }
 
-// Program returns the path of a program that was given to Main, by the last element of its import path.
+// Program returns the path of a program that was passed to Main. name is the last element of its import path.
 func Program(name string) string { return filepath.Join(os.Getenv(programsVariable), name) }
 
-// Missing returns the reason that no machine can be booted here, or "".
+// Missing returns why no machine can be booted here, or "".
 func Missing() string {
 	if _, err := exec.LookPath("qemu-system-x86_64"); err != nil {
-		return "no machine with RDMA without qemu-system-x86_64: make test-ib installs it, as root"
+		return "qemu-system-x86_64 is missing: make test-ib installs it, as root"
 	}
 	return ""
 }
@@ -51,8 +51,8 @@ func Require(t testing.TB) {
 	}
 }
 
-// Main runs the tests of a package in a machine, with the arguments of this process. It builds the
-// programs before, and does not return.
+// Main builds the programs, runs the tests of a package in a machine with the arguments of this process, and
+// exits. If no machine can be booted, it runs the tests here.
 func Main(m *testing.M, programs ...string) {
 	if In() || Missing() != "" {
 		os.Exit(m.Run())
@@ -65,7 +65,8 @@ func Main(m *testing.M, programs ...string) {
 	os.Exit(code)
 }
 
-// timeout is longer than that of go test, which stops a test that hangs and prints its goroutines.
+// timeout limits the run of a machine. It is longer than the time-out of go test, which prints the goroutines of a
+// test that hangs.
 const timeout = "20m"
 
 // run runs this test binary in a machine and returns its exit code.
@@ -81,7 +82,7 @@ func run(programs, args []string) (code int, err error) {
 	cmd := exec.Command(filepath.Join(dir, filepath.Base(Machine)),
 		slices.Concat([]string{"run", "-timeout", timeout, "--", self}, args)...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	// A fake library of this process is not for the machine, which has real devices.
+	// The machine has real devices, so it must not use the fake library of this process.
 	cmd.Env = append(os.Environ(), programsVariable+"="+dir, verbs.LibraryVariable+"=")
 	runtime.LockOSThread() // Pdeathsig is sent when the thread that forked ends
 	defer runtime.UnlockOSThread()
@@ -96,15 +97,15 @@ func run(programs, args []string) (code int, err error) {
 // Machine is the program that boots the machine.
 const Machine = "ibrun/test/rdmavm"
 
-// Build builds programs and test binaries with the tag of the ib suite, and returns the path of their folder. It is
-// one of the user's cache: what has not changed since is not linked again.
+// Build builds programs and test binaries with the tag of the ib suite, and returns the path of their folder. The
+// folder is in the user's cache, so that go does not link unchanged programs again.
 func Build(programs ...string) (dir string, err error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
 	}
-	dir = filepath.Join(cache, "ibrun-programs", "ib") + "/" // of which go build knows that it is a folder
-	words := map[string][]string{}                           // of go, by its verb
+	dir = filepath.Join(cache, "ibrun-programs", "ib") + "/" // the slash tells go build that it is a folder
+	words := map[string][]string{}                           // packages by how they are built
 	for _, p := range programs {
 		verb := "build"
 		if pkg, isTest := strings.CutSuffix(p, ".test"); isTest {
@@ -122,7 +123,7 @@ func Build(programs ...string) (dir string, err error) {
 		case "test":
 			args = []string{"test", "-c", "-vet=off", "-tags", "ib", "-o", dir}
 		case "machine":
-			env = append(env, "CGO_ENABLED=0") // the guest has no libraries when it starts
+			env = append(env, "CGO_ENABLED=0") // static, because the guest has no libraries when it starts
 		}
 		cmd := exec.Command("go", append(args, packages...)...)
 		cmd.Env = env

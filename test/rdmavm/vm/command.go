@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// run starts the command, collects all that dies, and returns the command's exit code when its
-// output is on the line.
+// run starts the command, reaps all processes that end, and returns the command's exit code when all its output has
+// been sent to the host.
 func run(l *line, j job) (code int, err error) {
-	os.Clearenv() // of what the kernel gave, for the look-up by the command's own PATH
+	os.Clearenv() // remove the kernel's variables, so that LookPath uses the command's PATH
 	for _, pair := range append(j.Env, "RDMAVM=1") {
 		name, value, _ := strings.Cut(pair, "=")
 		if err := os.Setenv(name, value); err != nil {
@@ -60,14 +60,14 @@ func run(l *line, j job) (code int, err error) {
 	return status.ExitStatus(), nil
 }
 
-// stream is one of the command's outputs on its way to the line.
+// stream sends one of the command's outputs to the host.
 type stream struct {
 	kind byte
 	pipe *os.File
 	done chan error
 }
 
-// newStream begins to read what the command is going to write to the second file.
+// newStream returns a stream and the file that the command writes to, and starts to read.
 func newStream(l *line, kind byte) (s stream, write *os.File, err error) {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -78,8 +78,8 @@ func newStream(l *line, kind byte) (s stream, write *os.File, err error) {
 	return s, write, nil
 }
 
-// end sends what the command wrote until now, and no more: whoever it left behind may hold the pipe
-// for long.
+// end sends what the command has written until now. It does not wait for the end of the pipe, which a process that
+// the command left behind may hold open.
 func (s stream) end(l *line) error {
 	if err := s.pipe.SetReadDeadline(time.Now()); err != nil {
 		return err
@@ -90,9 +90,9 @@ func (s stream) end(l *line) error {
 	return l.send(s.kind, remains(s.pipe))
 }
 
-// remains is what a pipe holds at this moment.
+// remains returns the bytes that are in a pipe now.
 func remains(pipe *os.File) []byte {
-	const capacity = 1 << 16 // of a pipe that nobody has changed
+	const capacity = 1 << 16 // the default of Linux
 	b, n := make([]byte, capacity), 0
 	if conn, err := pipe.SyscallConn(); err == nil && pipe.SetReadDeadline(time.Time{}) == nil {
 		_ = conn.Read(func(fd uintptr) bool {
@@ -103,7 +103,7 @@ func remains(pipe *os.File) []byte {
 	return b[:max(n, 0)]
 }
 
-// refused says like a shell why the command cannot be run.
+// refused sends the reason why the command cannot be run to the host, and returns the exit code of a shell.
 func refused(l *line, j job, why error) (code int, err error) {
 	code = 126
 	if errors.Is(why, exec.ErrNotFound) || errors.Is(why, os.ErrNotExist) {
@@ -112,7 +112,7 @@ func refused(l *line, j job, why error) (code int, err error) {
 	return code, l.send(frameErr, fmt.Appendf(nil, "rdmavm: %s: %v\n", j.Command[0], errors.Unwrap(why)))
 }
 
-// inputOf is the command's standard input, and where to write it, if the host sends any.
+// inputOf returns the command's standard input and, if the host sends input, the file to write it to.
 func inputOf(j job) (read, write *os.File, err error) {
 	if j.Input {
 		return os.Pipe()
@@ -121,7 +121,7 @@ func inputOf(j job) (read, write *os.File, err error) {
 	return read, nil, err
 }
 
-// feed writes what the host sends, until its end. A command that does not read it all is no error.
+// feed writes the input that the host sends to a file. It ignores errors of a command that does not read all.
 func feed(l *line, to *os.File) {
 	defer to.Close()
 	for {
@@ -133,7 +133,7 @@ func feed(l *line, to *os.File) {
 	}
 }
 
-// reap collects the dead, orphans too, until one of them is pid.
+// reap waits for processes that end, including orphans, until pid has ended.
 func reap(pid int) (status syscall.WaitStatus, err error) {
 	for {
 		got, err := syscall.Wait4(-1, &status, 0, nil)

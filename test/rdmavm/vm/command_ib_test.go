@@ -13,8 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRemains takes from a pipe that others hold open what it has, however much, and does not wait
-// for more.
+// TestRemains requires that remains returns all bytes in a pipe that is still open, and does not wait for more.
 func TestRemains(t *testing.T) {
 	for _, n := range []int{0, 1, 1 << 16} {
 		read, write, err := os.Pipe()
@@ -31,7 +30,7 @@ func TestRemains(t *testing.T) {
 	}
 }
 
-// TestRefused tells the host what a shell would say of a command that it does not find.
+// TestRefused requires that the host gets the message and the exit code of a shell for a command that does not exist.
 func TestRefused(t *testing.T) {
 	var sent bytes.Buffer
 	_, missing := exec.LookPath("no-such-program")

@@ -13,27 +13,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Init is the path under which the kernel starts this program; its first argument there, and
-// nowhere else.
+// Init is the path of this program in the guest. Only there it is also the first argument of the process.
 const Init = "/init"
 
-// Folders of the guest's first file system, and names of what qemu offers.
+// Folders of the guest's first file system, and names of qemu's shares and serial port.
 const (
 	moduleDir = "/modules"
 	procDir   = "/proc"
 	sysDir    = "/sys"
 	hostDir   = "/host" // this machine's files, read-only
-	overDir   = "/over" // what is written over them
-	rootDir   = "/root" // both together, the root of the command
+	overDir   = "/over" // files that are written in the guest
+	rootDir   = "/root" // both together: the root directory of the command
 	hostTag   = "host"
 	shareTag  = "share"
 	portName  = "line"
 )
 
-// Guest is the first process of the guest. It never returns: the host ends the machine when it has
-// heard the end.
+// Guest runs the first process of the guest. It never returns. The host ends the machine when it has received the
+// result.
 func Guest() {
-	runtime.LockOSThread() // limits and rights that the command inherits are this thread's
+	runtime.LockOSThread() // the command inherits limits and capabilities of this thread
 	l, err := begin()
 	if err == nil {
 		err = serve(l)
@@ -85,8 +84,7 @@ func load(path string) error {
 	return unix.FinitModule(int(file.Fd()), "", 0)
 }
 
-// openPort opens the serial port of the line. The device learns its name some time after its driver
-// was loaded.
+// openPort opens the serial port of the line. The device gets its name some time after its driver was loaded.
 func openPort() (*os.File, error) {
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		names, err := filepath.Glob("/sys/class/virtio-ports/*/name")
@@ -100,10 +98,10 @@ func openPort() (*os.File, error) {
 			}
 		}
 	}
-	return nil, errors.New("there is no serial port " + portName)
+	return nil, errors.New("no such serial port: " + portName)
 }
 
-// serve does the host's job and says how it ended.
+// serve receives the job from the host, runs it and sends the result.
 func serve(l *line) error {
 	if err := l.send(frameUp, nil); err != nil {
 		return err
@@ -114,7 +112,7 @@ func serve(l *line) error {
 	}
 	var j job
 	if err := json.Unmarshal(content, &j); err != nil || kind != frameJob {
-		return fmt.Errorf("no job but %q: %w", kind, err)
+		return fmt.Errorf("received %q, want a job: %w", kind, err)
 	}
 	if err := enter(j.Share); err != nil {
 		return err
@@ -129,11 +127,11 @@ func serve(l *line) error {
 	if err != nil {
 		return err
 	}
-	unix.Sync() // to the shared folder
+	unix.Sync() // writes the shared folder
 	return l.sendJSON(frameEnd, code)
 }
 
-// mounts keeps the first error of a row of mounts.
+// mounts makes several mounts and keeps their first error.
 type mounts struct{ err error }
 
 func (m *mounts) mount(target, kind, source string, flags uintptr, options string) {
@@ -145,7 +143,7 @@ func (m *mounts) mount(target, kind, source string, flags uintptr, options strin
 	}
 }
 
-// enter makes the host's files, with memory over them, the root of this process.
+// enter makes the host's files the root of this process, with a file system in memory over them for writing.
 func enter(share string) error {
 	const plan9 = "trans=virtio,version=9p2000.L,msize=512000,"
 	upper, work := overDir+"/upper", overDir+"/work"
@@ -179,8 +177,8 @@ func enter(share string) error {
 	return os.Chdir("/")
 }
 
-// limit sets what the command may lock and open. Root may lock all memory unless it is told
-// otherwise by its capabilities.
+// limit limits the memory that the command may lock, and the files that it may open. Root ignores the limit of
+// locked memory unless it lacks CAP_IPC_LOCK.
 func limit(memlock uint64) error {
 	err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: memlock, Max: memlock})
 	const files = 1 << 16

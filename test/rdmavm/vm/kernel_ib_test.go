@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bzImage wraps a payload like the kernel's build does: a header in the first of so many sectors,
-// and the payload some way on.
+// bzImage returns a payload in the format of the kernel's build. The header is in the first sector, and the payload
+// follows the last sector after a gap.
 func bzImage(payload []byte) []byte {
 	const sectors, gap = 3, 100
 	image := make([]byte, (sectors+1)*sector+gap, 1<<12)
@@ -50,7 +50,7 @@ func TestUnpackKernel(t *testing.T) {
 	}
 }
 
-// TestArchive holds a cpio against the format's document: eight digits per field, and all parts
+// TestArchive compares an archive with the description of the format: each field has eight digits, and all parts are
 // padded to four bytes.
 func TestArchive(t *testing.T) {
 	var b bytes.Buffer

@@ -9,34 +9,33 @@ import (
 	"sync"
 )
 
-// Kinds of frames on the line between host and guest, one serial port with bytes in order. The
-// guest begins with up, the host answers with the job and what standard input has; output follows,
-// and end or failed is the last.
+// Kinds of frames on the line between host and guest, which is a serial port. The guest sends frameUp. The host
+// answers with the job and its standard input. The guest sends output, and at last frameEnd or frameFailed.
 const (
 	frameUp     = 'u'
 	frameJob    = 'j' // a job as JSON
-	frameInput  = 'i' // empty: the end of it
+	frameInput  = 'i' // standard input; an empty frame is its end
 	frameOut    = 'o'
 	frameErr    = 'e'
 	frameEnd    = 'x' // the exit code as JSON
 	frameFailed = 'f' // why the guest could not run the command
 )
 
-// job is what the guest is to do.
+// job describes the command that the guest must run.
 type job struct {
 	Command []string
 	Dir     string
 	Env     []string
-	Share   string // a folder of the host that is written through; empty: none
+	Share   string // a folder of the host in which files can be changed, or ""
 	Devices int
 	Memlock uint64 // bytes
 	Input   bool   // frames of input follow
 }
 
-// most bounds a frame, so that a broken line is found out.
+// most limits the length of a frame, so that a damaged line is detected.
 const most = 1 << 20
 
-// line sends and receives frames. Several goroutines may send.
+// line sends and receives frames. Several goroutines may send at the same time.
 type line struct {
 	mu   sync.Mutex
 	port io.Writer
@@ -75,7 +74,7 @@ func (l *line) receive() (kind byte, content []byte, err error) {
 	return head[0], content, err
 }
 
-// stream sends all that a reader has as frames of one kind.
+// stream sends everything from a reader as frames of one kind.
 func (l *line) stream(kind byte, from io.Reader) error {
 	b := make([]byte, 32<<10)
 	for {

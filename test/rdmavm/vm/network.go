@@ -11,8 +11,8 @@ import (
 
 const hostName = "rdmavm"
 
-// network makes the devices rxe0, rxe1, ... in the guest, each on an Ethernet of its own name that
-// reaches all others. All are in one namespace, the only one in which Soft-RoCE listens.
+// network makes the devices rxe0, rxe1, ... in the guest over the interfaces eth0, eth1, ..., which reach each other.
+// All are in one network namespace, because Soft-RoCE listens in one only.
 func network(devices int) error {
 	if err := unix.Sethostname([]byte(hostName)); err != nil {
 		return err
@@ -25,8 +25,8 @@ func network(devices int) error {
 	if err != nil {
 		return err
 	}
-	// Packets come in that have this machine's own addresses as their source, and addresses are
-	// good at once.
+	// Accept packets whose source is an address of the guest itself, and use IPv6 addresses without a check for
+	// duplicates.
 	for name, value := range map[string]string{"ipv4/conf/all/accept_local": "1", "ipv4/conf/default/accept_local": "1",
 		"ipv4/conf/all/rp_filter": "0", "ipv4/conf/default/rp_filter": "0", "ipv6/conf/default/accept_dad": "0"} {
 		if err := os.WriteFile("/proc/sys/net/"+name, []byte(value), 0); err != nil {
@@ -47,9 +47,9 @@ func network(devices int) error {
 	return nil
 }
 
-// plan is the batches of ip and rdma. The Ethernets are macvlans over dummy0, which comes with its
-// module. The neighbours are told, since nobody answers a question that comes from the requester's
-// own address.
+// plan returns batches of commands for ip and rdma. The interfaces are macvlans over dummy0, which exists when its
+// module is loaded. The neighbour tables are written, because the kernel does not answer ARP requests that come from
+// its own addresses.
 func plan(devices int) (links, neighbours, rxe string) {
 	var l, n, r strings.Builder
 	l.WriteString("link set lo up\nlink set dummy0 up\n")

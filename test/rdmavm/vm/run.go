@@ -1,9 +1,9 @@
-// Package vm gives a command a machine with Soft-RoCE: it boots Debian's kernel under qemu, shows
-// it the files of this machine, and runs the command there. Run is the host's side and Guest the
-// guest's, whose first process is this same program. What the command writes stays in the guest's
-// memory, but for one shared folder.
+// Package vm runs a command in a virtual machine with Soft-RoCE. It boots Debian's kernel under qemu and shows the
+// guest the files of this machine. Run is the host's side. Guest is the guest's side, in the first process of the
+// guest, which executes the same program. Files that the command writes stay in the guest's memory, except in one
+// shared folder.
 //
-// It refuses to keep a machine between two commands, and to install anything here.
+// Each command has a machine of its own. Nothing is installed on this machine.
 package vm
 
 import (
@@ -22,38 +22,38 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Unlimited is a Memlock without a limit.
+// Unlimited is the value of Config.Memlock without a limit.
 const Unlimited = uint64(unix.RLIM_INFINITY)
 
-// MostDevices bounds Config.Devices.
+// MostDevices is the largest value of Config.Devices.
 const MostDevices = 64
 
-// Config says what to run in which machine.
+// Config describes a command and its machine.
 type Config struct {
 	Command        []string
 	Dir            string   // where it runs, a folder of this machine
-	Env            []string // besides, RDMAVM=1
+	Env            []string // RDMAVM=1 is added
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 
-	Devices int    // rxe0 and on, over eth0 and on, with addresses from 10.77.0.1 on; each reaches all
-	CPUs    int    // 0: one
-	Counted bool   // the guest's time is its number of instructions (qemu: -icount)
-	MiB     int    // of memory, which also holds what the command writes
-	Share   string // a folder that the command may change; empty: none
-	Memlock uint64 // limit of locked memory in bytes; below Unlimited the command also lacks the right to exceed it
+	Devices int    // number of devices rxe0, rxe1, ... (see network)
+	CPUs    int    // 0 means one
+	Counted bool   // count the guest's time in instructions (-icount of qemu)
+	MiB     int    // memory, which also holds the files that the command writes
+	Share   string // a folder in which the command may change files, or ""
+	Memlock uint64 // limit of locked memory in bytes, which also holds for root
 }
 
-// MostCPUs is as many as a machine may have.
+// MostCPUs is the largest value of Config.CPUs.
 const MostCPUs = 16
 
-// bootTime limits the time until the guest speaks, to end a machine that hangs. It takes 3 s on a machine
-// that is idle, and minutes if dozens of processes share two cores.
+// bootTime limits the time until the guest sends its first frame. Booting takes 3 s on an idle machine, and minutes
+// if dozens of processes share two cores.
 const bootTime = 4 * time.Minute
 
-// Run boots, runs the command and returns its exit code; 128 + N after signal N, 127 and 126 where
-// it cannot be run. An error says what went wrong with the machine, or why ctx ended. The machine
-// is gone when Run returns, or when this process ends.
+// Run boots a machine, runs the command and returns its exit code. Signal N gives 128 + N. If the command cannot be
+// run, the code is 126 or 127, as in a shell. An error says why the machine failed, or why ctx ended. The machine
+// has ended when Run returns, and ends if this process ends.
 func Run(ctx context.Context, image Image, cfg Config) (code int, err error) {
 	if err := need("qemu-system-x86_64", "qemu-system-x86", "ip", "iproute2", "rdma", "iproute2"); err != nil {
 		return 0, err
@@ -108,7 +108,7 @@ func Run(ctx context.Context, image Image, cfg Config) (code int, err error) {
 			r.err, waiting = context.Cause(ctx), false
 		}
 	}
-	_ = qemu.Process.Kill() // what the guest had to say is said
+	_ = qemu.Process.Kill() // everything has been received
 	_ = qemu.Wait()
 	if r.err != nil {
 		return 0, fmt.Errorf("%w%s", r.err, console)
@@ -116,7 +116,7 @@ func Run(ctx context.Context, image Image, cfg Config) (code int, err error) {
 	return r.code, nil
 }
 
-// converse is the host's part of the talk with the guest.
+// converse exchanges frames with the guest until the result comes.
 func converse(l *line, cfg Config, booted func()) (code int, err error) {
 	for {
 		kind, content, err := l.receive()
@@ -129,7 +129,7 @@ func converse(l *line, cfg Config, booted func()) (code int, err error) {
 			j := job{cfg.Command, cfg.Dir, cfg.Env, cfg.Share, cfg.Devices, cfg.Memlock, cfg.Stdin != nil}
 			if err = l.sendJSON(frameJob, j); cfg.Stdin != nil {
 				go func() {
-					_ = l.stream(frameInput, cfg.Stdin) // a reader that fails has ended, too
+					_ = l.stream(frameInput, cfg.Stdin) // an error ends the input, too
 					_ = l.send(frameInput, nil)
 				}()
 			}
@@ -148,15 +148,15 @@ func converse(l *line, cfg Config, booted func()) (code int, err error) {
 	}
 }
 
-// Descriptors that qemu inherits.
+// Numbers of the descriptors that qemu inherits.
 const (
 	lineFD  = 3
 	firstFD = 4
 )
 
-// The kernel measures its clock's rate while it boots. If this machine is busy it may be wrong by a
-// factor of nine, and then commands have a ninth of the time before their deadlines. The kernel's
-// watchdog notices, and takes another clock, unless tsc=reliable turns it off.
+// arguments returns the arguments of qemu. They do not have tsc=reliable: the kernel measures the rate of its clock
+// while it boots, and on a busy machine the rate may be wrong by a factor of nine. Then the kernel's watchdog selects
+// another clock, unless tsc=reliable turns it off.
 func arguments(image Image, cfg Config) []string {
 	args := []string{
 		"-machine", "q35", "-cpu", "max", "-smp", fmt.Sprint(max(1, cfg.CPUs)), "-m", fmt.Sprint(cfg.MiB),
@@ -168,14 +168,14 @@ func arguments(image Image, cfg Config) []string {
 		"-device", "virtio-serial-pci", "-chardev", fmt.Sprintf("socket,id=line,fd=%d", lineFD), "-device",
 		"virtserialport,chardev=line,name=" + portName,
 	}
-	// KVM without these extensions is one that cannot run a kernel as it is (kvm_pvm).
+	// On a CPU without these extensions /dev/kvm is kvm_pvm, which cannot run an unmodified kernel.
 	if cpu, err := os.ReadFile("/proc/cpuinfo"); !cfg.Counted && err == nil && (strings.Contains(string(cpu), " vmx") ||
 		strings.Contains(string(cpu), " svm")) {
 		args = append(args, "-accel", "kvm")
 	}
-	args = append(args, "-accel", "tcg") // where KVM does not work
+	args = append(args, "-accel", "tcg") // used if KVM does not work
 	if cfg.Counted {
-		args = append(args, "-icount", "shift=0,sleep=off") // 1 ns each, and no waiting for timers
+		args = append(args, "-icount", "shift=0,sleep=off") // 1 ns for each instruction; skip idle time
 	}
 	folder := func(tag, path, more string) {
 		args = append(args, "-fsdev", fmt.Sprintf("local,id=%s,path=%s,security_model=none,multidevs=remap%s", tag,
@@ -189,7 +189,7 @@ func arguments(image Image, cfg Config) []string {
 	return args
 }
 
-// initramfs is the guest's first file system, in memory: the image's modules, and this program as
+// initramfs returns a file in memory with the guest's first file system: the image's modules, and this program as
 // /init.
 func initramfs(image Image) (*os.File, error) {
 	modules, err := os.ReadFile(image.Modules)
@@ -218,7 +218,7 @@ func initramfs(image Image) (*os.File, error) {
 	return file, nil
 }
 
-// pair makes a connected pair of sockets.
+// pair returns a connected pair of sockets.
 func pair() (ours, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -227,7 +227,7 @@ func pair() (ours, theirs *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "line"), os.NewFile(uintptr(fds[1]), "line"), nil
 }
 
-// tail keeps the end of what the console and qemu say.
+// tail keeps the end of the output of the console and qemu.
 type tail struct{ text []byte }
 
 const tailLength = 4 << 10
