@@ -17,8 +17,8 @@ import (
 	"ibrun/test/launch"
 )
 
-// withLIBI returns testdata/libi.cc with LIBI's names, compiled in C++ under sanitizers. The library
-// itself is C.
+// withLIBI returns the program testdata/libi.cc, which uses the API of LIBI. It is compiled as C++ with sanitizers.
+// The library itself is compiled as C.
 func withLIBI(t *testing.T) string {
 	t.Helper()
 	sources, err := filepath.Glob("../../cgo/tool/*.c")
@@ -36,9 +36,9 @@ func withLIBI(t *testing.T) string {
 	return compiled(t, "libi", argv...)
 }
 
-// Programs of LIBI start by ibrun: sessions of one launch and of later ones, each with hosts,
-// numbers, programs, environment, collectives and data of its own. A launch on hosts that are there
-// already starts no job, and one on others does.
+// TestLIBI runs a program that starts several sessions of LIBI by ibrun. Each session must have its own hosts,
+// numbers, programs, environment, collectives and data. A launch on hosts of an existing job must not start another
+// job, and a launch on other hosts must.
 func TestLIBI(t *testing.T) {
 	c := exec.CommandContext(t.Context(), withLIBI(t))
 	c.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+launch.SocketFolder(t), "IBRUN="+launch.Program,

@@ -25,8 +25,8 @@ import (
 	"ibrun/test/launch"
 )
 
-// withLibrary returns a program of testdata with a library of cgo, compiled as strictly as gcc can, and
-// so that a step out of bounds ends it.
+// withLibrary returns a program of testdata with a library of cgo. It is compiled with gcc's analyzer, strict
+// warnings, and sanitizers that end the program at an access out of bounds.
 func withLibrary(t *testing.T, library string) string {
 	t.Helper()
 	sources, err := filepath.Glob("../../cgo/" + library + "/*.c")
@@ -49,7 +49,7 @@ func TestPMGR(t *testing.T) {
 	t.Run("lies", func(t *testing.T) { lyingAgent(t, program) })
 }
 
-// eachCollective runs each with each root, over all kinds of trees.
+// eachCollective runs each collective with each root, over all kinds of trees. All results must be right.
 func eachCollective(t *testing.T, program string) {
 	unequal := " --hosts a:1,b:3,c:2 "
 	for _, options := range []string{
@@ -69,8 +69,8 @@ func eachCollective(t *testing.T, program string) {
 	require.Equal(t, "6 ranks: all\n", o.Stdout, o.Stderr)
 }
 
-// badEnds sees mistakes told to those whom they concern, and the end of a rank to
-// all.
+// badEnds runs programs with wrong calls, and with ranks that end early. A wrong call must fail with an error in the
+// ranks that it affects, and the early end of a rank in all others.
 func badEnds(t *testing.T, program string) {
 	o := ibrun(t, "-n", "4", program, "mistakes")
 	require.Equal(t, 0, o.Code, o.Stderr)
@@ -100,9 +100,9 @@ func TestLibpmi(t *testing.T) {
 	t.Run("idle", func(t *testing.T) { idleWait(t, program) })
 }
 
-// progressWhileWaiting has rank 0 wait in a barrier to which rank 1 comes only after progress
-// of rank 0, which asks for a value in there. ibrun answers that after the barrier, and
-// mpiexec.hydra before.
+// progressWhileWaiting makes rank 0 wait in a barrier that rank 1 joins only after progress of rank 0. In the progress
+// function rank 0 gets a value, which ibrun answers after the barrier, and mpiexec.hydra before. Both ranks must go
+// on.
 func progressWhileWaiting(t *testing.T, client string) {
 	for _, launcher := range []string{launch.Program, "mpiexec.hydra"} {
 		fifo := filepath.Join(t.TempDir(), "fifo")
@@ -112,10 +112,10 @@ func progressWhileWaiting(t *testing.T, client string) {
 	}
 }
 
-// idleWait counts how often a rank that waits in a barrier makes progress: it
-// pauses in between, soon for 10 ms.
+// idleWait requires that a rank that waits in a barrier pauses between its calls of the progress function. The pauses
+// grow to 10 ms.
 func idleWait(t *testing.T, client string) {
-	const calls, early = 100, 60 // pauses grow for the first calls
+	const calls, early = 100, 60 // the first calls, with shorter pauses
 	conn, theirs := launcherSocket(t)
 	c := exec.CommandContext(t.Context(), client, "idle", fmt.Sprint(calls))
 	c.Env = append(os.Environ(), "PMI_FD=3", "PMI_RANK=2", "PMI_SIZE=4")
@@ -146,8 +146,8 @@ func idleWait(t *testing.T, client string) {
 	require.NoError(t, c.Wait())
 }
 
-// longValues runs libpmi under ibrun and alone: values of 16 KiB, and the ranks of
-// a node however they were dealt.
+// longValues runs a program of libpmi under ibrun and alone. Values of 16 KiB must arrive, and the ranks of a node
+// must be right for each mapping.
 func longValues(t *testing.T, program string) {
 	for _, args := range [][]string{append([]string{"-n", "3"}, leaks...),
 		onHosts("--lazy --tree kary:2 --hosts a:1,b:3,c:2 -m cyclic")} {
@@ -160,7 +160,7 @@ func longValues(t *testing.T, program string) {
 	require.Equal(t, "1 ranks, values of 16384 bytes\n", string(out))
 }
 
-// spoils is how many answers of launchers a test spoils.
+// spoils returns how many runs with damaged messages a test makes.
 func spoils() int {
 	if *whole {
 		return 400
@@ -168,8 +168,8 @@ func spoils() int {
 	return 30
 }
 
-// stock is what a launcher that does not know libpmi answers to the calls of
-// "libpmi any", and anything what they print.
+// stock has the answers of a launcher without extensions to the calls of "libpmi any", and answers has the lines that
+// the program prints then.
 var (
 	stock = []string{
 		"cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0",
@@ -189,7 +189,7 @@ var (
 	}
 )
 
-// launcherSocket is a launcher's end of a rank's descriptor, and the rank's.
+// launcherSocket returns a pair of connected sockets, one for the launcher and one for a rank.
 func launcherSocket(t *testing.T) (ours *net.UnixConn, theirs *os.File) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -204,13 +204,12 @@ func launcherSocket(t *testing.T) (ours *net.UnixConn, theirs *os.File) {
 	return conn.(*net.UnixConn), theirs
 }
 
-// answered runs a program's "any" as rank 2 of 4 under a launcher that says some
-// words, whatever it is asked, and returns what the program printed and asked,
-// and its exit code.
+// answered runs a program with the argument "any" as a rank. The test is the launcher, which sends words without
+// regard to what the program asks. answered returns what the program printed and asked, and its exit code.
 func answered(t *testing.T, program, words string, env ...string) (printed, asked string, code int) {
 	t.Helper()
 	conn, theirs := launcherSocket(t)
-	defer conn.Close() // many are made
+	defer conn.Close() // many sockets are made
 	defer theirs.Close()
 	c := exec.Command(program, "any")
 	c.Env = append(os.Environ(), env...)
@@ -223,16 +222,16 @@ func answered(t *testing.T, program, words string, env ...string) (printed, aske
 		conn = greeted(t, conn)
 	}
 	go func() {
-		_, _ = conn.Write([]byte(words)) // unless the program has had enough before
+		_, _ = conn.Write([]byte(words)) // fails if the program has ended
 		_ = conn.CloseWrite()
 	}()
 	var heard bytes.Buffer
-	_, _ = heard.ReadFrom(conn) // until the program ends, which may be rude
-	_ = c.Wait()                // the code says it
+	_, _ = heard.ReadFrom(conn) // until the program ends; a reset of the connection is no failure
+	_ = c.Wait()                // the exit code is returned
 	return out.String(), heard.String(), c.ProcessState.ExitCode()
 }
 
-// greeted takes a program's Hello, and returns the socket that came with it.
+// greeted receives a program's Hello, and returns the socket that came with it.
 func greeted(t *testing.T, rank *net.UnixConn) *net.UnixConn {
 	t.Helper()
 	words, oob := make([]byte, 100), make([]byte, 100)
@@ -253,8 +252,8 @@ func greeted(t *testing.T, rank *net.UnixConn) *net.UnixConn {
 	return c.(*net.UnixConn)
 }
 
-// anyAnswers runs libpmi under a launcher that is not ours, where it is a client
-// like any other; what makes no sense hurts nobody.
+// anyAnswers runs libpmi under a launcher other than ibrun, with valid and with damaged answers. It must send the
+// requests of PMI-1, and must not crash.
 func anyAnswers(t *testing.T, program string) {
 	env := []string{"PMI_FD=3", "PMI_RANK=2", "PMI_SIZE=4"}
 	printed, asked, _ := answered(t, program, strings.Join(stock, "\n")+"\n", env...)
@@ -280,7 +279,7 @@ func anyAnswers(t *testing.T, program string) {
 	}
 }
 
-// spoiled makes another line of one.
+// spoiled returns a damaged line.
 func spoiled(rng *rand.Rand, line string) string {
 	at := rng.IntN(len(line))
 	switch rng.IntN(8) {
@@ -302,8 +301,7 @@ func spoiled(rng *rand.Rand, line string) string {
 	return line[at:] + line[:at]
 }
 
-// lyingAgent is one that spoils its frames: nothing is read or written out of
-// bounds, and the program ends.
+// lyingAgent sends a program of libpmgr damaged frames. The program must end, without an access out of bounds.
 func lyingAgent(t *testing.T, program string) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	env := []string{"IBRUN_FD=3", "RANK=2", "WORLD_SIZE=4"}
@@ -318,7 +316,7 @@ func lyingAgent(t *testing.T, program string) {
 		messages := []frame.Message{
 			rankwire.Welcome{JobID: "j", Rank: l.Slot(2), Epoch: 1, Layout: l},
 			rankwire.Release{Op: 1, What: rankwire.AllGather, Parcels: rankwire.NewParcels(all...)},
-			rankwire.Pair{Rank: 1, What: rankwire.Failed}, // of other programs' concern
+			rankwire.Pair{Rank: 1, What: rankwire.Failed}, // concerns other programs
 			rankwire.Release{Op: 2, What: rankwire.Broadcast, Root: 1, Parcels: rankwire.NewParcels(all[1])},
 			rankwire.Release{Op: 3, What: rankwire.Gather, Root: 2, Parcels: rankwire.NewParcels(all...)},
 			rankwire.Release{Op: 4, What: rankwire.Scatter, Parcels: rankwire.NewParcels(all[0])},
@@ -341,10 +339,11 @@ func lyingAgent(t *testing.T, program string) {
 			bad++
 		}
 	}
-	require.Greater(t, bad, spoils()/3) // much of it shows; a bit of a value need not
+	require.Greater(t, bad, spoils()/3) // most damage is noticed, but not a changed bit of a value
 }
 
-// A rank can run programs in C and in Go in turn. One that has left without its last word is the last.
+// TestProgramsInARowInC runs programs in C and in Go one after the other in a rank. After a program that ended
+// without leaving the job, the next one must fail.
 func TestProgramsInARowInC(t *testing.T) {
 	program, world := withLibrary(t, "pmgr"), ours(t, "test/world")
 	o := ibrun(t, append(onHosts("--lazy --tree kary:2 --hosts n[1-3]"), "sh", "-c",
@@ -356,7 +355,7 @@ func TestProgramsInARowInC(t *testing.T) {
 	require.Contains(t, o.Stderr, "an earlier program of this rank ended without Finalize")
 }
 
-// spoiledFrame changes a frame: a bit, a byte, its end or its length.
+// spoiledFrame changes a bit, a byte, the end or the length of a frame.
 func spoiledFrame(rng *rand.Rand, f []byte) []byte {
 	switch at := 4 + rng.IntN(min(12, len(f)-4)); rng.IntN(4) {
 	case 0:

@@ -1,7 +1,7 @@
 //go:build mpi
 
-// Package mpi runs programs of MPICH, Open MPI and libpmix, and programs with the C libraries of cgo,
-// under the real binary with local agents. Package nodes has those that need several machines.
+// Package mpi runs programs of MPICH, Open MPI and libpmix, and programs with the C libraries of cgo, under ibrun with
+// local agents. Package nodes has the tests that need several machines.
 package mpi
 
 import (
@@ -22,13 +22,13 @@ import (
 )
 
 // whole selects every combination. By default the tests run a sample of them.
-var whole = flag.Bool("whole", false, "all random answers, and all dialects of PMIx in all orders")
+var whole = flag.Bool("whole", false, "run 400 damaged messages, not 30, and all combinations of dialects of PMIx")
 
-// leaks are words before a program that look for its leaks of memory. That takes more time than all else that its
-// sanitizers do, so it is done once for each library.
+// leaks has the words before a program that make its sanitizers look for memory leaks. That takes more time than all
+// their other checks, so tests do it once for each library.
 var leaks = []string{"env", sanitizerOptions + "=detect_leaks=1"}
 
-// sanitizerOptions is the variable with the options of gcc's sanitizers.
+// sanitizerOptions is the environment variable with the options of gcc's sanitizers.
 const sanitizerOptions = "ASAN_OPTIONS"
 
 func TestMain(m *testing.M) {
@@ -36,10 +36,10 @@ func TestMain(m *testing.M) {
 	os.Exit(product.Run(m, &launch.Program))
 }
 
-// programs has a lock for each program that tests have compiled.
+// programs has a lock for each program that tests compile.
 var programs sync.Map
 
-// once returns the path of a program beside ibrun, which the first call has made.
+// once returns the path of a program in the folder of ibrun. The first call with a name compiles it.
 func once(t *testing.T, name string, compile func(path string)) string {
 	t.Helper()
 	path := filepath.Join(filepath.Dir(launch.Program), name)
@@ -61,11 +61,11 @@ func mpich(t *testing.T) string {
 // openMPI returns testdata/mpi.c as a program of Open MPI.
 func openMPI(t *testing.T) string {
 	t.Helper()
-	require.NotNil(t, libpmi.Image(), "make libpmi puts it where the binary takes it from")
+	require.NotNil(t, libpmi.Image(), "make libpmi builds the library that ibrun embeds")
 	return once(t, "openmpi", func(path string) { suite.Own().MPI(t, "testdata/mpi.c", path) })
 }
 
-// compiled returns a program that a compiler makes of its arguments.
+// compiled returns a program that a compiler links from its arguments.
 func compiled(t *testing.T, name string, argv ...string) string {
 	t.Helper()
 	return once(t, name, func(path string) { suite.Compile(t, path, argv...) })
@@ -80,19 +80,19 @@ func ours(t *testing.T, pkg string) string {
 	return once(t, filepath.Base(pkg), func(path string) { require.NoError(t, product.Program(path, "ibrun/"+pkg)) })
 }
 
-// command returns an ibrun that ends a job that hangs, and says so.
+// command returns a command that runs ibrun with a time-out, so that a job that hangs ends with a message.
 func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	return launch.Command(t, append([]string{"--timeout", "100"}, args...)...)
 }
 
-// ibrun runs such an ibrun to its end.
+// ibrun runs ibrun with that time-out to its end.
 func ibrun(t *testing.T, args ...string) launch.Outcome {
 	t.Helper()
 	return launch.Finish(t, command(t, args...))
 }
 
-// onHosts are options for local agents, a space between words.
+// onHosts returns the arguments for local agents, followed by options that are separated by spaces.
 func onHosts(options string) []string {
 	return append([]string{"--launcher", "local", "--iface", "lo"}, strings.Fields(options)...)
 }

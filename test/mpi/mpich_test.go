@@ -16,7 +16,8 @@ import (
 	"ibrun/test/launch"
 )
 
-// Stock MPICH programs, with nothing recompiled for ibrun.
+// TestMPICH runs programs of MPICH that are not built for ibrun. They must run alone, behind a shell, as several
+// programs of a job, and as single processes with --mpi none.
 func TestMPICH(t *testing.T) {
 	program := mpich(t)
 	const all = "hello+ring+collectives+names"
@@ -30,8 +31,8 @@ func TestMPICH(t *testing.T) {
 	require.Equal(t, 2, strings.Count(o.Stdout, "rank 0 of 1: hello\n"), o.Stderr)
 }
 
-// Ranks that leave in another way than by MPI_Finalize end the job, with the right code and line,
-// whether they talk to their agent by a descriptor or by a port.
+// TestMPICHEnds runs programs whose rank 1 ends without MPI_Finalize. The job must end with the right code and one
+// line, both if ranks talk to their agent by a descriptor and by a port.
 func TestMPICHEnds(t *testing.T) {
 	for _, c := range mpiEnds {
 		args := append([]string{"-n", "2", mpich(t)}, strings.Fields(c.args)...)
@@ -41,7 +42,7 @@ func TestMPICHEnds(t *testing.T) {
 	ibrun(t, "--pmi-port", "-n", "3", mpich(t), "ring+names").Went(t, suite.MPIAnswers(3, "ring+names"))
 }
 
-// mpiEnd is how an MPI program can end, and what ibrun makes of it.
+// mpiEnd is a way in which a rank of MPI ends, with the line and the exit code of ibrun.
 type mpiEnd struct {
 	args, hint string
 	code       int
@@ -62,10 +63,10 @@ func (c mpiEnd) judge(t *testing.T, o launch.Outcome) {
 	require.Equal(t, 1, strings.Count(o.Stderr, "ibrun: "), o.Stderr)
 }
 
-// What MPICH asks for at N ranks on K nodes: N puts of an address, and one more on each node of
-// several ranks for the name of their shared memory; all N addresses on each node, the name by all
-// but one of its ranks, the mapping by each rank; four barriers, or three where no node has several
-// ranks and nothing is shared.
+// TestMPICHCounts counts the requests of MPICH with N ranks on K nodes. There must be N puts of an address, and one
+// more on each node with several ranks, for the name of their shared memory. Each node gets all N addresses, all but
+// one of its ranks get the name, and each rank gets the mapping. Each rank takes part in four barriers, or in three
+// if no node has several ranks.
 func TestMPICHCounts(t *testing.T) {
 	for _, ranks := range [][]int{{3}, {1, 1}, {2, 2, 1}} {
 		n, k, crowded, barriers := 0, len(ranks), 0, 3
@@ -90,8 +91,8 @@ func TestMPICHCounts(t *testing.T) {
 	}
 }
 
-// A rank that dies before MPI_Finalize ends the job even with --keep-going: the others would wait
-// for it for ever. Ranks that have taken their leave, or never joined, fail alone.
+// TestKeepGoingMPI runs jobs with --keep-going. A rank that dies before MPI_Finalize must still end the job, because
+// the others would wait for it for ever. A rank that has called MPI_Finalize, or not MPI_Init, must fail alone.
 func TestKeepGoingMPI(t *testing.T) {
 	for library, path := range map[string]string{"MPICH": mpich(t), "Open MPI": openMPI(t)} {
 		o := ibrun(t, "--keep-going", "-n", "2", path, "spin", "fall")
@@ -109,7 +110,8 @@ func TestKeepGoingMPI(t *testing.T) {
 	}
 }
 
-// A program of MPICH that never comes to MPI_Init is seen by what it is linked with.
+// TestMutePrograms runs a program that is linked with MPICH and does not call MPI_Init. ibrun must say so, unless
+// --mpi is none.
 func TestMutePrograms(t *testing.T) {
 	o := ibrun(t, "--launcher", "local", "--hosts", "a,b", mpich(t), "mute")
 	require.Equal(t, 0, o.Code, o.Stderr)
@@ -118,13 +120,13 @@ func TestMutePrograms(t *testing.T) {
 	require.Empty(t, ibrun(t, "-n", "2", "--mpi", "none", mpich(t), "mute").Stderr)
 }
 
-// The folders of programs of MPICH that Debian ships, where "*" is the machine and the version.
+// Patterns of the folders of programs of MPICH that Debian ships.
 const (
 	scalapack = "/usr/lib/*-linux-gnu/scalapack/mpich-tests/"
 	coarrays  = "/usr/lib/*-linux-gnu/open-coarrays/mpich/bin/OpenCoarrays-*-tests/"
 )
 
-// Programs that somebody else has built, several ranks on this node.
+// TestPrograms runs programs of MPICH that Debian ships, with several ranks on this node. They must succeed.
 func TestPrograms(t *testing.T) {
 	matrix, err := os.ReadFile("testdata/QR.dat")
 	require.NoError(t, err)
@@ -145,8 +147,9 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// Stock programs of MPICH and Open MPI: one rank is not in MPI_Init. Stacks of a debugger are those
-// of the programs: of MPICH alone, since a debugger takes seconds to read the libraries of Open MPI.
+// TestControlMPI runs programs in which one rank does not call MPI_Init. ibrun ctl ranks must name this rank, and
+// ibrun ctl stacks must show the stacks of the programs. The stacks are tested with MPICH only, because a debugger
+// takes seconds to read the libraries of Open MPI.
 func TestControlMPI(t *testing.T) {
 	for _, path := range []string{openMPI(t), mpich(t)} {
 		r := launch.Start(t, "-n", "3", "--launcher", "local", "--hosts", "a,b:2", "--bind-to", "none", "sh", "-c",
@@ -162,8 +165,8 @@ func TestControlMPI(t *testing.T) {
 	}
 }
 
-// Unmodified MPI programs start again too, by PMI and by PMIx: their servers are made new. Rank 1 is
-// killed once rank 0 is in MPI_Init, or before.
+// TestRestartAllOfMPI kills rank 1 of unmodified MPI programs while rank 0 is in MPI_Init, or before. With
+// --on-failure restart-all the job must succeed with new servers of PMI and of PMIx.
 func TestRestartAllOfMPI(t *testing.T) {
 	script := `[ $IBRUN_RESTART = 0 -a $RANK = 1 ] && { sleep 0.5; kill -9 $$; }
 exec "$0" ring`
@@ -176,7 +179,8 @@ exec "$0" ring`
 	}
 }
 
-// A program that runs another one by Slurm's PMI-2 library sees its arguments and environment whole.
+// TestSpawnPMI2 runs a program that spawns another one by Slurm's PMI-2 library. The arguments and the environment of
+// the new ranks must be complete.
 func TestSpawnPMI2(t *testing.T) {
 	path := compiled(t, "pmi2", "gcc", "testdata/pmi2.c", "-lpmi2")
 	ibrun(t, "--launcher", "local", "--hosts", "a,b,c", "-n", "2", path).Went(t, []string{

@@ -16,8 +16,8 @@ import (
 	"ibrun/test/launch"
 )
 
-// A launcher below a rank starts a job of its own, however it is called: its ranks are numbered
-// from 0, and nothing is said.
+// TestNestedLaunchers runs launchers as ranks, called in several ways. Each must start a job of its own, whose ranks
+// are numbered from 0, and ibrun must print no warning.
 func TestNestedLaunchers(t *testing.T) {
 	t.Setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
 	t.Setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
@@ -56,10 +56,10 @@ func TestNestedLaunchers(t *testing.T) {
 	}
 }
 
-// sessions gives mpirun a folder for its sessions that is there already and stays: two that make it
-// at the same time fail (Open MPI 4.1, orte/util/session_dir.c), and the last one removes it.
+// sessions makes the folder that mpirun uses for its sessions, with a file so that it stays. Otherwise two mpirun that
+// make it at the same time fail (Open MPI 4.1, orte/util/session_dir.c), and the last one removes it.
 func sessions(t *testing.T) {
-	temp, err := os.MkdirTemp("", "") // short, since sockets are made in it
+	temp, err := os.MkdirTemp("", "") // short, because sockets are made in it
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(temp) })
 	t.Setenv("TMPDIR", temp)
@@ -69,7 +69,8 @@ func sessions(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(temp, fmt.Sprintf("ompi.%s.%d", host, os.Getuid()), "stays"), 0o700))
 }
 
-// ibrun below another launcher starts ranks that are not that launcher's.
+// TestNestedIbrun runs ibrun as a rank of another launcher. The ranks of ibrun must not take part in the job of that
+// launcher.
 func TestNestedIbrun(t *testing.T) {
 	t.Setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
 	t.Setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
@@ -89,7 +90,7 @@ func TestNestedIbrun(t *testing.T) {
 		o := launch.Finish(t, c)
 		require.Equal(t, 0, o.Code, o.Stderr)
 		require.Contains(t, o.Stdout, "\nIBRUN_RANK=0\n")
-		// By orte_launch, two jobs below one mpirun had the same files of shared memory, and hung.
+		// With orte_launch in the environment, two jobs below one mpirun used the same shared memory, and hung.
 		require.NotRegexp(t, `(?m)^(PMI_FD|PMI_PORT|PMIX_\w+|FLUX_\w+|OMPI_MCA_(ess\w*|orte_(hnp_uri|launch)))=`,
 			o.Stdout, outer)
 	}

@@ -22,12 +22,12 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// Stock programs of Open MPI, found out by what they are linked with, or behind
-// a shell where nobody can tell.
+// TestOpenMPI runs unmodified programs of Open MPI. ibrun detects the library of a program, but not behind a shell. All
+// must succeed.
 func TestOpenMPI(t *testing.T) {
 	program := openMPI(t)
 	all := "hello+ring+collectives"
-	ibrun(t, "-n", "6", program, all).Went(t, suite.MPIAnswers(6, all), "more than there are CPUs, here")
+	ibrun(t, "-n", "6", program, all).Went(t, suite.MPIAnswers(6, all), "more ranks than CPUs")
 	for name, args := range map[string][]string{
 		"behind a shell": {"-n", "3", "sh", "-c", `"$0" collectives; exit $?`, program},
 		"as was said":    {"-n", "3", "--mpi", "openmpi", program, "collectives"},
@@ -38,15 +38,15 @@ func TestOpenMPI(t *testing.T) {
 	}
 }
 
-// An interpreter tells nothing of the library that its script will load: Debian's
-// mpi4py is built with Open MPI. The python is the distribution's, as mpi4py is.
+// TestMPI4Py runs a Python script that loads Open MPI, which ibrun cannot detect in the interpreter. It uses the
+// Python and the mpi4py of Debian.
 func TestMPI4Py(t *testing.T) {
 	script, err := filepath.Abs("testdata/peers.py")
 	require.NoError(t, err)
 	ibrun(t, "-n", "2", "/usr/bin/python3", script).Went(t, suite.MPIAnswers(2, "mpi4py"))
 }
 
-// What was found out is told under -v, once, by the first node, before the program runs.
+// TestMPIDetected requires that -v prints the detected library once, from the first node.
 func TestMPIDetected(t *testing.T) {
 	o := ibrun(t, "-v", "-n", "2", "--launcher", "local", "--hosts", "a,b", openMPI(t), "mute")
 	require.Equal(t, 1, strings.Count(o.Stderr, "is linked with libmpi.so.40: Open MPI, which gets PMIx and libpmi\n"),
@@ -56,8 +56,8 @@ func TestMPIDetected(t *testing.T) {
 	require.Equal(t, 1, strings.Count(o.Stderr, "is linked with libmpich.so.12: MPICH, which speaks PMI\n"), o.Stderr)
 }
 
-// The environment of Open MPI: not for programs of MPICH, and the user's own
-// word counts.
+// TestOpenMPIEnvironment requires that ranks get the variables of Open MPI unless --mpi excludes it, and that
+// variables of the user are kept.
 func TestOpenMPIEnvironment(t *testing.T) {
 	variables := func(args ...string) string {
 		o := ibrun(t, append(args, "env")...)
@@ -75,21 +75,21 @@ func TestOpenMPIEnvironment(t *testing.T) {
 	require.NotContains(t, variables("-n", crowd, "--mpi", "mpich"), "FLUX_")
 	require.NotContains(t, variables("-n", crowd, "--mpi", "none"), "FLUX_")
 
-	srun := filepath.Join(t.TempDir(), "srun") // a launcher gets it only if the user says so
+	srun := filepath.Join(t.TempDir(), "srun") // a launcher gets them only with --mpi
 	require.NoError(t, executable.Write(srun, []byte("#!/bin/sh\nenv\n")))
 	require.NotContains(t, ibrun(t, "-n", "2", srun).Stdout, "FLUX_")
 	require.Regexp(t, `(?m)^FLUX_JOB_ID=`, ibrun(t, "-n", "2", "--mpi", "openmpi", srun).Stdout)
 }
 
-// Ranks that leave in another way than by MPI_Finalize end the job, with the right code and line, and leave no
-// file. How a job ends does not depend on the protocol.
+// TestOpenMPIEnds runs programs whose rank 1 ends without MPI_Finalize. With each protocol the job must end with the
+// right code and line, and leave no file.
 func TestOpenMPIEnds(t *testing.T) {
 	const script = `[ "$1 $RANK" != "spin 1" ] || { sleep 0.5; kill -9 $$; } & exec "$0" "$@"`
 	program, before := openMPI(t), segments(t)
 	for _, protocol := range []string{"auto", "openmpi", "pmix"} {
 		for _, c := range append(slices.Clone(mpiEnds), mpiEnd{"spin", "was killed by signal 9 (KILL)", 137}) {
 			if protocol == "auto" && c.args != "spin" {
-				continue // it is one of the others
+				continue // auto selects one of the other protocols
 			}
 			folder := t.TempDir()
 			run := command(t, append([]string{"-n", "2", "--mpi", protocol, "sh", "-c", script, program},
@@ -97,7 +97,7 @@ func TestOpenMPIEnds(t *testing.T) {
 			run.Env = append(os.Environ(), "TMPDIR="+folder)
 			c.judge(t, launch.Finish(t, run))
 			pattern := folder + "/*"
-			if protocol == "openmpi" { // Open MPI itself leaves the folder of all jobs
+			if protocol == "openmpi" { // Open MPI itself leaves the folder above those of jobs
 				pattern = folder + "/ompi.*/jf.*/*"
 			}
 			left, err := filepath.Glob(pattern)
@@ -108,7 +108,7 @@ func TestOpenMPIEnds(t *testing.T) {
 	}
 }
 
-// An ibrun that its user may execute but not read serves Open MPI all the same.
+// TestOpenMPIUnreadable runs an ibrun that its user may execute and not read. Programs of Open MPI must work.
 func TestOpenMPIUnreadable(t *testing.T) {
 	built := openMPI(t)
 	dir, err := os.MkdirTemp("", "ibrun-e2e-open")
@@ -132,7 +132,7 @@ func TestOpenMPIUnreadable(t *testing.T) {
 	require.Equal(t, 2, strings.Count(o.Stdout, "of 2: ring\n"))
 }
 
-// segments are files of shared memory of ranks of Open MPI.
+// segments returns the files of shared memory of Open MPI.
 func segments(t *testing.T) []string {
 	t.Helper()
 	found, err := filepath.Glob("/dev/shm/*_segment.*")
@@ -140,7 +140,8 @@ func segments(t *testing.T) []string {
 	return found
 }
 
-// A binary that was built without a C compiler says so, and runs the rest.
+// TestWithoutLibpmi runs an ibrun that was built without a C compiler. It must say so for --mpi openmpi, and must run
+// all other programs.
 func TestWithoutLibpmi(t *testing.T) {
 	openMPI, without := openMPI(t), filepath.Join(filepath.Dir(launch.Program), "ibrun-without")
 	library, err := filepath.Abs("../../internal/libpmi/built/libpmi.so")
@@ -163,10 +164,9 @@ func TestWithoutLibpmi(t *testing.T) {
 	require.Empty(t, run("-n", "2", "true").Stderr)
 }
 
-// Sixteen programs of Open MPI, half of them late, cost an agent at most 1 MiB of resident memory
-// when they have started: against as many ranks of the same command that ask for nothing. The agent
-// gives memory back when its clients rest, so the number is awaited. make bench-mpi prints it for a
-// client that commits less, and what of it is the agent's own.
+// TestSizeWithClientsOfPMIx compares the resident memory of an agent of 16 programs of Open MPI with that of an agent
+// whose ranks do not use it. The difference must be at most 1 MiB. The agent frees memory when its clients are idle,
+// so the test waits for that. make bench-mpi measures the same with a smaller client.
 func TestSizeWithClientsOfPMIx(t *testing.T) {
 	const most = 1 << 10 // KiB
 	openMPI := openMPI(t)
@@ -190,7 +190,7 @@ func TestSizeWithClientsOfPMIx(t *testing.T) {
 	waitfor.Require(t, "the agent gives memory back", func() bool { return resident(t, agent) <= least+most })
 }
 
-// resident is the memory of a process, in KiB.
+// resident returns the resident memory of a process in KiB.
 func resident(t *testing.T, pid int) (kib int) {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

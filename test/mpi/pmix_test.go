@@ -18,7 +18,8 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// Stock programs of Open MPI 4 by PMIx alone, over all kinds of agents, with nothing left behind.
+// TestPMIx runs programs of Open MPI 4 by PMIx alone, with one agent and with several. They must print the right lines
+// and nothing else.
 func TestPMIx(t *testing.T) {
 	program := openMPI(t)
 	for name, args := range map[string][]string{
@@ -36,15 +37,16 @@ func TestPMIx(t *testing.T) {
 	o.Went(t, suite.MPIAnswers(2, "ring"), "two programs")
 }
 
-// Without a word Open MPI 4 takes PMIx too, and asks only for the peers that it touches.
+// TestPMIxIsTheDefault requires that Open MPI 4 uses PMIx without options, and gets values only of ranks to which it
+// sends messages.
 func TestPMIxIsTheDefault(t *testing.T) {
 	o := ibrun(t, "-n", "4", "--launcher", "local", "--hosts", "a,b", "--stats", openMPI(t), "ring")
 	require.Equal(t, 0, o.Code, o.Stderr)
 	require.Regexp(t, `PMI: 4 puts, \d+ gets, \d+ fences; [1-8] questions about values left their node`, o.Stderr)
 }
 
-// Open MPI speaks each dialect, the newest that its rank is told of, and ranks of several dialects understand
-// each other. All other tests use the newest one.
+// TestPMIxDialects runs Open MPI with each older dialect of PMIx, and with several in one job. All must succeed. Other
+// tests use the newest dialect.
 func TestPMIxDialects(t *testing.T) {
 	const all = "collectives+names+port"
 	uris := []string{"PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3"}
@@ -54,7 +56,7 @@ func TestPMIxDialects(t *testing.T) {
 				continue
 			}
 			script := "unset " + strings.Join(uris[:older], " ") + `; exec "$0" "$1"`
-			if mixed { // for rank 0 it is the newest one
+			if mixed { // rank 0 uses the newest dialect
 				script = "[ $RANK = 0 ] || " + script
 			}
 			o := ibrun(t, "-n", "3", "--launcher", "local", "--hosts", "a:2,b", "--mpi", "pmix", "sh", "-c", script,
@@ -64,8 +66,8 @@ func TestPMIxDialects(t *testing.T) {
 	}
 }
 
-// Several programs are told to each other: Open MPI 4 takes their numbers from the job information,
-// and sizes and first ranks from the environment.
+// TestPMIxPrograms runs a job of two programs. Each must know the number of its program, which Open MPI 4 takes from
+// the job information, and the sizes and first ranks of both, which it takes from the environment.
 func TestPMIxPrograms(t *testing.T) {
 	program := openMPI(t)
 	o := ibrun(t, "-n", "2", "--mpi", "pmix", program, "programs", ":", "-n", "1", program, "programs")
@@ -76,8 +78,8 @@ func TestPMIxPrograms(t *testing.T) {
 	}
 }
 
-// The programs of a rank speak one protocol. The first one decides; another is refused, and a line
-// says why.
+// TestPMIxAndOthers runs two programs with different protocols in each rank. The second one must be refused, with a
+// line that says why.
 func TestPMIxAndOthers(t *testing.T) {
 	mpi, pmi, world := `"`+openMPI(t)+`" hello`, `"`+pmi(t)+`"`, `"`+ours(t, "test/world")+`" again b`
 	const why = "another program of this rank has joined the job by PMIx: start this one as a job of its own"
@@ -97,8 +99,8 @@ func TestPMIxAndOthers(t *testing.T) {
 	require.Equal(t, 2, strings.Count(o.Stdout, "refused\n"), "%s%s", o.Stdout, o.Stderr)
 }
 
-// A program that has asked, by PMIx, to be told of ranks that end goes on without them where ranks
-// are restarted. One that has not ends, with a line that says why.
+// TestPMIxEventOfARank runs jobs in which one rank is killed, with --on-failure restart. A program that has registered
+// for events of PMIx must get one and go on. The job of another program must end, with a line that says why.
 func TestPMIxEventOfARank(t *testing.T) {
 	program := once(t, "events", func(path string) { suite.Own().PMIx(t, "testdata/pmixevents.c", path) })
 	args := []string{"--launcher", "local", "-H", "a,b", "-n", "3", "--mpi", "pmix", "--on-failure", "restart", program}
@@ -114,16 +116,16 @@ func TestPMIxEventOfARank(t *testing.T) {
 	require.Contains(t, o.Stderr, "it uses PMI, so it cannot be restarted alone")
 }
 
-// Rubbish at the port of PMIx hurts nobody: the job beside it runs and ends well.
+// TestPMIxRubbish sends invalid data to the port of PMIx. The job must run and end well.
 func TestPMIxRubbish(t *testing.T) {
 	folder := t.TempDir()
 	r := launch.Start(t, "-n", "2", "--mpi", "pmix", "sh", "-c", `[ "$PMIX_RANK" = 1 ] || echo "$PMIX_SERVER_URI41"; `+
 		`until [ -e "$1/go" ]; do sleep 0.05; done; exec "$0" collectives`, openMPI(t), folder)
 	uri := regexp.MustCompile(`tcp4://(.*)\n`)
-	waitfor.Require(t, "rank 0 has said the port", func() bool { return uri.MatchString(r.Out.String()) })
+	waitfor.Require(t, "rank 0 has printed the port", func() bool { return uri.MatchString(r.Out.String()) })
 	at := uri.FindStringSubmatch(r.Out.String())[1]
 	hello := "\xff\xff\xff\xff\xff\xff\xff\xff"
-	for i := range 1000 { // more than may be silent
+	for i := range 1000 { // more connections than may be open without a handshake
 		conn, err := net.Dial("tcp4", at)
 		require.NoError(t, err)
 		defer conn.Close()

@@ -22,7 +22,7 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// The library for tools, under sanitizers, over a chain of three agents.
+// TestTool runs programs with the library for tools, compiled with sanitizers, on jobs with several agents.
 func TestTool(t *testing.T) {
 	tool := withLibrary(t, "tool")
 	t.Run("session", func(t *testing.T) { toolSession(t, tool) })
@@ -36,8 +36,8 @@ func TestTool(t *testing.T) {
 	})
 }
 
-// Two sessions at a time: each has collectives of its own, its node's table of ranks, and messages
-// of all sizes to and from the front end.
+// toolSession runs two sessions at the same time. Each must have collectives of its own, the table of ranks of each
+// node, and messages of all sizes to and from the front end.
 func toolSession(t *testing.T, tool string) {
 	r := launch.Sleepers(t)
 	got := r.Run(tool, "front", strconv.Itoa(r.Cmd.Process.Pid))
@@ -63,8 +63,8 @@ func toolSession(t *testing.T, tool string) {
 	r.End()
 }
 
-// Members beside each rank, on all hosts and on some, in which a rank has ended: its member runs as
-// well, and knows of no process.
+// toolPerRank starts a member for each rank, on all hosts and on some. The member of a rank that has ended must run,
+// too, and must see no process.
 func toolPerRank(t *testing.T, tool string) {
 	t.Setenv(sanitizerOptions, "detect_leaks=1")
 	r := launch.Start(t, "--launcher", "local", "--tree", "chain", "--hosts", "a:2,b:2,c:2", "--bind-to", "none",
@@ -88,7 +88,7 @@ func toolPerRank(t *testing.T, tool string) {
 	r.End()
 }
 
-// pidsOf are those that three members have printed.
+// pidsOf returns the process ids that three members print.
 func pidsOf(t *testing.T, out io.Reader) (pids []int) {
 	lines := bufio.NewScanner(out)
 	for range 3 {
@@ -100,8 +100,9 @@ func pidsOf(t *testing.T, out io.Reader) (pids []int) {
 	return pids
 }
 
-// A member that crashes fails the collectives of the others, who are told; the job does not notice.
-// A front end that goes ends its members, and one that detaches does not: the end of the job does.
+// toolEnds ends sessions in several ways. If a member crashes, the collectives of the others must fail with an error,
+// and the job must go on. If the front end is killed, its members must end. If it detaches, they must run until the
+// job ends.
 func toolEnds(t *testing.T, tool string) {
 	r := launch.Sleepers(t)
 	got := r.Run(tool, "watch", "crash")
@@ -132,7 +133,7 @@ func toolEnds(t *testing.T, tool string) {
 	waitfor.Require(t, "members end with the job", func() bool { return len(named(t, tool)) == 0 })
 }
 
-// named are the processes of a program.
+// named returns the processes of a program.
 func named(t *testing.T, tool string) (pids []int) {
 	all, err := filepath.Glob("/proc/[0-9]*/exe")
 	require.NoError(t, err)
@@ -145,7 +146,7 @@ func named(t *testing.T, tool string) (pids []int) {
 	return pids
 }
 
-// held starts a job by a tool, and returns when its ranks are held. The ranks print, when they run.
+// held starts a tool that launches a job, and returns when the ranks are held. Each rank prints a line when it runs.
 func held(t *testing.T, tool, how string) (c *exec.Cmd, in io.WriteCloser, out *bufio.Reader) {
 	t.Helper()
 	dir := launch.SocketFolder(t)
@@ -177,8 +178,8 @@ func held(t *testing.T, tool, how string) (c *exec.Cmd, in io.WriteCloser, out *
 	return c, in, out
 }
 
-// stoppedAtStart are the processes that are stopped and whose program has run nothing: it has no
-// heap, and no library but the loader.
+// stoppedAtStart returns the ranks of a job. It requires that they are stopped before their first instruction: the
+// loader has not loaded the C library yet.
 func stoppedAtStart(t *testing.T, link string) (pids []int) {
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	require.NoError(t, err)
@@ -189,7 +190,7 @@ func stoppedAtStart(t *testing.T, link string) (pids []int) {
 		}
 		dir := filepath.Dir(path)
 		var status []byte
-		waitfor.Require(t, "it stops when it gets a processor, and runs nothing before", func() bool {
+		waitfor.Require(t, "the rank is stopped", func() bool {
 			status, err = os.ReadFile(dir + "/status")
 			return err != nil || strings.Contains(string(status), "State:\tT (stopped)")
 		})
@@ -204,9 +205,9 @@ func stoppedAtStart(t *testing.T, link string) (pids []int) {
 	return pids
 }
 
-// Ranks of a job that a tool launches stand before their first instruction until it releases them.
-// If it dies they are released, or the job is ended, as it has said before: nothing stays stopped,
-// also if it dies while they start, or with a session, whose members die.
+// toolLaunch launches jobs by a tool. The ranks must be stopped before their first instruction until the tool releases
+// them. If the tool dies, even while they start, the ranks must be released, or the job must end if the tool asked
+// for that. Members of its session must end.
 func toolLaunch(t *testing.T, tool string) {
 	all := strings.Repeat("ran\n", 4)
 	for how, want := range map[string]string{"launch": all, "early": all, "session": all, "ends": "", "release": all} {

@@ -1,7 +1,7 @@
 //go:build mpi
 
-// Package nodes runs programs of MPI and PMIx under ibrun on several nodes over ssh: Open MPI 4.1 and
-// 5, a client with libpmix 4.2 and 5.0, and programs of MPICH that must not notice.
+// Package nodes runs programs of MPI and PMIx under ibrun on several nodes over ssh: of Open MPI 4.1 and 5, a client
+// with libpmix 4.2 and 5.0, and of MPICH.
 package nodes
 
 import (
@@ -26,24 +26,24 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// lean is the tag of an ibrun whose clients of PMIx are told of the ranks of their own node only.
+// lean is the build tag of an ibrun that tells clients of PMIx only about the ranks of their own node.
 const lean = "lean"
 
 func TestMain(m *testing.M) { os.Exit(product.Run(m, &launch.Program)) }
 
 // whole selects every combination. By default the tests run a sample of them.
-var whole = flag.Bool("whole", false, "all dialects of PMIx on all numbers of nodes, all programs, all ends")
+var whole = flag.Bool("whole", false, "run all dialects of PMIx on all numbers of nodes, all programs and all ends")
 
-// timeout ends a job that hangs, in seconds. It takes a second or two on an idle machine.
+// timeout ends a job that hangs, in seconds. On an idle machine a job takes a second or two.
 const timeout = "100"
 
 // bed is a cluster with the programs of both suites.
 type bed struct {
 	*cluster.Cluster
 	libraries []library
-	lean      string          // ibrun built with that tag
-	files     map[string]bool // on the nodes, when no job had run, or behind one that left some
-	quiet     map[int]bool    // processes that belong to no job
+	lean      string          // an ibrun with that tag
+	files     map[string]bool // files on the nodes before the first job, or after a job that left some
+	quiet     map[int]bool    // processes before the first job
 }
 
 // library is a suite with its programs, in the folder that all hosts share.
@@ -52,7 +52,7 @@ type library struct {
 	mpi, client string
 }
 
-// All parts share one cluster and the programs on it.
+// TestNodes runs all subtests of this package on one cluster with the same programs.
 func TestNodes(t *testing.T) {
 	newer := suite.Newer(t)
 	b := &bed{Cluster: cluster.Require(t, cluster.Config{Nodes: 4, Share: newer.Folders()}), quiet: map[int]bool{}}
@@ -83,21 +83,21 @@ func TestNodes(t *testing.T) {
 	t.Run("UCX", func(t *testing.T) { b.openMPIOverUCX(t, b.libraries[1].mpi) })
 }
 
-// job is an ibrun that runs.
+// job is a running ibrun.
 type job struct {
 	bed            *bed
 	cmd            *exec.Cmd
 	stdout, stderr screen.Screen
 }
 
-// run starts a job, with ibrun's options, and returns when nothing of it is left on the nodes.
+// run runs a job to its end, and returns when nothing of it is left on the nodes.
 func (b *bed) run(t *testing.T, ranks, nodes int, args ...string) launch.Outcome {
 	t.Helper()
 	return b.begin(t, launch.Program, ranks, nodes, args...).wait(t)
 }
 
-// begin starts a job on the first nodes, as evenly as it can. Ranks are not bound: the nodes share
-// this machine's CPUs, and each would bind its first rank to the same one.
+// begin starts a job with as many ranks on each of the first nodes as possible. Ranks are not bound, because the nodes
+// share this machine's CPUs, and each would bind its first rank to the same CPU.
 func (b *bed) begin(t *testing.T, ibrun string, ranks, nodes int, args ...string) *job {
 	t.Helper()
 	hosts := fmt.Sprintf("node[0001-%04d]:%d", nodes, perNode(ranks, nodes))
@@ -110,17 +110,18 @@ func (b *bed) begin(t *testing.T, ibrun string, ranks, nodes int, args ...string
 
 func (j *job) wait(t *testing.T) launch.Outcome {
 	t.Helper()
-	_ = j.cmd.Wait() // the exit code is looked at
+	_ = j.cmd.Wait() // the exit code is in the outcome
 	j.bed.nothingLeft(t)
 	return launch.Outcome{
 		Code: j.cmd.ProcessState.ExitCode(), Stdout: j.stdout.String(), Stderr: product.Complaints(j.stderr.String()),
 	}
 }
 
-// perNode is how many ranks the first nodes have; the last one has what remains.
+// perNode returns the number of ranks of each node. The last node has the rest.
 func perNode(ranks, nodes int) int { return (ranks + nodes - 1) / nodes }
 
-// nothingLeft waits for the nodes to be as they were before the first job, but for ibrun's copy.
+// nothingLeft waits until the nodes have the same files and processes as before the first job, except for the copy of
+// ibrun.
 func (b *bed) nothingLeft(t *testing.T) {
 	t.Helper()
 	var left []string
@@ -132,17 +133,17 @@ func (b *bed) nothingLeft(t *testing.T) {
 			}
 		}
 		if len(left) > 0 {
-			time.Sleep(100 * time.Millisecond) //nolint:forbidigo // a look at all processes costs more than most jobs
+			time.Sleep(100 * time.Millisecond) //nolint:forbidigo // reading all processes costs more than most jobs
 		}
 		return len(left) == 0
 	})
 	if err != nil {
 		t.Errorf("left on the nodes: %q", left)
-		b.files = b.Files() // the next job is not to blame
+		b.files = b.Files() // the next job must not fail for the same files
 	}
 }
 
-// processes are those on all nodes.
+// processes returns the processes on all nodes.
 func (b *bed) processes(t *testing.T) []cluster.Proc {
 	t.Helper()
 	all, err := b.AllProcesses()
@@ -151,7 +152,8 @@ func (b *bed) processes(t *testing.T) []cluster.Proc {
 	return slices.Concat(slices.Collect(maps.Values(all))...)
 }
 
-// own returns ibrun's own lines on standard error, where a rank may have been killed within a line.
+// own returns the lines of ibrun on standard error. Such a line may follow the text of a rank that was killed before
+// the end of its line.
 func own(o launch.Outcome) (own []string) {
 	for line := range strings.Lines(o.Stderr) {
 		if i := strings.Index(line, "ibrun: "); i >= 0 {

@@ -13,10 +13,10 @@ import (
 	"ibrun/test/launch"
 )
 
-// dialects are the names of the variables by which a client chooses one, best first.
+// dialects lists the environment variables by which a client chooses a dialect of PMIx, the best one first.
 var dialects = []string{"PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3", "PMIX_SERVER_URI21"}
 
-// only is a command that lets a client see no better dialect than that.
+// only returns the words before a command that hide the better dialects from a client.
 func only(dialect string) []string {
 	argv := []string{"env"}
 	for _, better := range dialects[:slices.Index(dialects, dialect)] {
@@ -25,8 +25,8 @@ func only(dialect string) []string {
 	return argv
 }
 
-// client asks for all that MPI libraries ask for: on one node and on several, with job information about all ranks
-// and about those of the own node, by clients of one dialect and of several.
+// client runs the client of PMIx, which asks for all that MPI libraries ask for: on one node and on several, with
+// information about all ranks and about those of the same node, and with one dialect and several.
 func (b *bed) client(t *testing.T, l library) {
 	for _, dialect := range dialects {
 		for _, job := range []struct{ ranks, nodes int }{{1, 1}, {3, 2}, {16, 4}} {
@@ -43,7 +43,7 @@ func (b *bed) client(t *testing.T, l library) {
 	last := dialects[len(dialects)-1]
 	b.ask(t, l, 1, 1, "full", last, only(last)...)
 	b.ask(t, l, 11, 1, "full", "best")
-	// Each rank of the first node speaks another dialect, and so do those of the second one.
+	// Each rank of a node speaks another dialect.
 	mixed := `[ $(($RANK % 4)) -lt 1 ] || unset ` + dialects[0] + `; [ $(($RANK % 4)) -lt 2 ] || unset ` + dialects[1] +
 		`; [ $(($RANK % 4)) -lt 3 ] || unset ` + dialects[2] + `; exec "$@"`
 	for _, info := range []string{"full", lean} {
@@ -51,7 +51,7 @@ func (b *bed) client(t *testing.T, l library) {
 	}
 }
 
-// ask runs the client behind a command, and compares each of its lines.
+// ask runs the client with words before it. Each of its lines must be right.
 func (b *bed) ask(t *testing.T, l library, ranks, nodes int, info, dialect string, before ...string) {
 	t.Helper()
 	t.Run(fmt.Sprintf("%s/%d on %d/%s", dialect, ranks, nodes, info), func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// falls are ends of a rank that the others must not wait for: each is one line and one code. By
-// default a client of PMIx is tested with one library, and programs of MPI with the other.
+// falls runs programs in which rank 1 ends early while others wait for it. The job must end with the right code and one
+// line of ibrun. By default the client of PMIx runs with the newer library only, and MPI programs with the other.
 func (b *bed) falls(t *testing.T, l library) {
 	const killed = "was killed by signal 9 (KILL)"
 	for _, fall := range []struct {
@@ -44,16 +44,16 @@ func (b *bed) falls(t *testing.T, l library) {
 	}
 }
 
-// keepGoing kills a rank before MPI_Finalize, which ends the job despite --keep-going.
+// keepGoing kills a rank before MPI_Finalize, which must end the job despite --keep-going.
 func (b *bed) keepGoing(t *testing.T) {
-	l := b.libraries[0] // test/mpi has the other one
+	l := b.libraries[0] // package mpi tests the other library
 	o := b.run(t, 4, 2, append([]string{"--keep-going"}, l.Command(t, b.Shared(), l.mpi, "spin", "fall")...)...)
 	require.Equal(t, 137, o.Code, o.Stderr)
 	require.Contains(t, o.Stderr,
 		"rank 1 on node0001 was killed by signal 9 (KILL) before MPI_Finalize: the job ends despite --keep-going")
 }
 
-// agent ends the agent of a node while ranks wait for each other.
+// agent kills the agent of a node while ranks wait for each other. The job must end with one line that names the node.
 func (b *bed) agent(t *testing.T, l library) {
 	for _, how := range []struct {
 		program, what string

@@ -16,12 +16,12 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// overTCP is what this MPICH needs to end well over TCP, under its own launcher too
+// overTCP has the options with which this MPICH ends well over TCP. It needs the same setting under its own launcher
 // (docs/mpi-programs.md).
 var overTCP = []string{"-x", "UCX_TCP_PUT_ENABLE=n"}
 
-// mpich runs stock programs of MPICH. Those of testdata do not call MPI_Finalize: this MPICH hangs in it
-// when more than two nodes talk, and at times between two, under mpiexec.hydra too.
+// mpich runs programs of MPICH. mpi.c does not call MPI_Finalize here, because this MPICH hangs in it when more than
+// two nodes communicate, and sometimes with two nodes, also under mpiexec.hydra.
 func (b *bed) mpich(t *testing.T) {
 	program := suite.MPICH(t, "../testdata/mpi.c", filepath.Join(b.Shared(), "mpich-nodes"))
 	const all = "collectives+names"
@@ -36,9 +36,9 @@ func (b *bed) mpich(t *testing.T) {
 	t.Run("agent", func(t *testing.T) { b.agentOfMPICH(t, program) })
 }
 
-// programsOfOthers are programs that Debian ships, between two nodes: those that mpiexec.hydra ends ten
-// times of ten there. On a busy machine MPICH hangs in MPI_Finalize now and then, whoever launched it: a
-// program that has said what it found and then hangs is run again, twice at most.
+// programsOfOthers runs programs that Debian ships on two nodes. Under mpiexec.hydra they ended well in ten of ten
+// runs. On a busy machine MPICH sometimes hangs in MPI_Finalize under any launcher. So a program that has printed its result
+// and then hangs runs again, at most twice.
 func (b *bed) programsOfOthers(t *testing.T) {
 	const coarrays = "/usr/lib/*-linux-gnu/open-coarrays/mpich/bin/OpenCoarrays-*-tests/"
 	for _, c := range []struct{ program, args, says string }{
@@ -62,15 +62,15 @@ func (b *bed) programsOfOthers(t *testing.T) {
 	}
 }
 
-// spinning starts ranks on three nodes that add up in a loop, and returns when they do.
+// spinning starts ranks on three nodes that call MPI_Allreduce in a loop, and returns when the loop has started.
 func (b *bed) spinning(t *testing.T, ranks int, argv ...string) *job {
 	j := b.begin(t, launch.Program, ranks, 3, append(overTCP, argv...)...)
-	waitfor.Require(t, "it has added up a hundred times",
+	waitfor.Require(t, "a hundred calls of MPI_Allreduce",
 		func() bool { return strings.Contains(j.stdout.String(), "spinning") })
 	return j
 }
 
-// kill kills a process on a node that has a word among its arguments.
+// kill kills the first process on a node whose name or first argument is word.
 func (b *bed) kill(t *testing.T, node, word string) {
 	procs, err := b.Processes(node)
 	require.NoError(t, err)
@@ -83,8 +83,8 @@ func (b *bed) kill(t *testing.T, node, word string) {
 	t.Fatalf("no process %s on %s", word, node)
 }
 
-// killedInAllreduce kills a rank in the middle of a loop of Allreduce: the job ends and says which it was.
-// MPICH may tell of the end of its connections.
+// killedInAllreduce kills a rank in a loop of MPI_Allreduce. The job must end with one line of ibrun that names the
+// rank. MPICH may print lines about its connections.
 func (b *bed) killedInAllreduce(t *testing.T, program string) {
 	j := b.spinning(t, 6, program, "spin")
 	b.kill(t, "node0003", program)
@@ -95,8 +95,8 @@ func (b *bed) killedInAllreduce(t *testing.T, program string) {
 	require.Regexp(t, `^ibrun: rank (4|5) on node0003 was killed by signal 9 \(KILL\)\n$`, ours[0])
 }
 
-// agentOfMPICH kills an agent in the same loop: ranks elsewhere see their connections end and exit with 15,
-// and some of that is heard of before the loss, which is the cause.
+// agentOfMPICH kills an agent in the same loop. Ranks on other nodes exit with code 15 when their connections end, and
+// ibrun may learn that first. It must still report the loss of the agent as the cause.
 func (b *bed) agentOfMPICH(t *testing.T, program string) {
 	j := b.spinning(t, 3, "--tree", "chain", program, "spin")
 	b.kill(t, "node0003", ":agent")
@@ -105,9 +105,9 @@ func (b *bed) agentOfMPICH(t *testing.T, program string) {
 	require.Contains(t, o.Stderr, "the agent on node0003 was lost")
 }
 
-// openMPIOverUCX runs Open MPI over the layer of InfiniBand clusters: in MPI_Finalize a rank that waits in
-// the PMI barrier must still answer those that close their endpoints. mpirun ends it 24 times of 24;
-// without progress in libpmi 20 of 24 hung.
+// openMPIOverUCX runs Open MPI over UCX, which it uses on InfiniBand clusters. In MPI_Finalize a rank that waits in the
+// PMI barrier must still answer ranks that close their endpoints. Without progress in libpmi 20 of 24 runs hung, and
+// under mpirun none of 24.
 func (b *bed) openMPIOverUCX(t *testing.T, program string) {
 	const all = "ring+collectives"
 	o := b.run(t, 4, 2, "OMPI_MCA_pml=ucx", "OMPI_MCA_pml_ucx_tls=any", "OMPI_MCA_pml_ucx_devices=any", program, all)

@@ -13,12 +13,12 @@ import (
 	"ibrun/test/product"
 )
 
-// others are programs of PMI-1 and PMI-2. Where ibrun cannot tell what they are, they see the variables
-// of PMIx, which change nothing for them.
+// others runs programs of PMI-1 and PMI-2. If ibrun cannot detect the library of a program, the program gets the
+// variables of PMIx, too. It must work all the same.
 func (b *bed) others(t *testing.T) {
 	mpich := suite.MPICH(t, "../testdata/mpi.c", filepath.Join(b.Shared(), "mpich"))
 	for _, argv := range [][]string{{mpich, "names"}, {"sh", "-c", `exec "$0" "$@"`, mpich, "collectives"}} {
-		// On one node: between several, this MPICH hangs at times (docs/mpi-programs.md).
+		// On one node, because this MPICH sometimes hangs between several (docs/mpi-programs.md).
 		b.run(t, 2, 1, argv...).Went(t, suite.MPIAnswers(2, argv[len(argv)-1]))
 	}
 	pmi := filepath.Join(b.Shared(), "pmi")

@@ -12,7 +12,7 @@ import (
 	"ibrun/test/fleet/suite"
 )
 
-// programs are what MPI programs ask of a launcher, unmodified and without options of ibrun.
+// programs runs unmodified MPI programs without further options of ibrun. They must print the right lines.
 func (b *bed) programs(t *testing.T, l library) {
 	for i, job := range []struct {
 		what         string
@@ -22,7 +22,7 @@ func (b *bed) programs(t *testing.T, l library) {
 		{"hello", 1, 1}, {"alltoall", 8, 4}, {"ring+names", 4, 4}, {"allreduce+port", 4, 2},
 	} {
 		if job.what == "sessions" && l.Name == "own" {
-			continue // Open MPI 4 is MPI 3.1, without sessions
+			continue // Open MPI 4 implements MPI 3.1, which has no sessions
 		}
 		if i > 1 && !*whole {
 			break
@@ -36,7 +36,7 @@ func (b *bed) programs(t *testing.T, l library) {
 	t.Run("abort", func(t *testing.T) { b.abort(t, l) })
 	t.Run("twice", func(t *testing.T) { b.twice(t, l) })
 	t.Run("python", func(t *testing.T) { b.python(t, l) })
-	if l.Name == "newer" { // Open MPI 4.1.4 crashes in shmem_finalize, under its own oshrun too
+	if l.Name == "newer" { // Open MPI 4.1.4 crashes in shmem_finalize, also under its own oshrun
 		t.Run("shmem", func(t *testing.T) {
 			program := l.SHMEM(t, "../testdata/shmem.c", filepath.Join(b.Shared(), l.Name+"-shmem"))
 			b.run(t, 3, 2, l.Command(t, b.Shared(), program)...).Went(t, suite.MPIAnswers(3, "shmem"))
@@ -44,8 +44,8 @@ func (b *bed) programs(t *testing.T, l library) {
 	}
 }
 
-// spawn starts two ranks more by MPI_Comm_spawn, which merge with those that started them: with
-// two, and with a single one of a program that does not look like MPI.
+// spawn starts two further ranks by MPI_Comm_spawn, which merge with the ranks that started them. These are two
+// ranks, and then one behind a shell, in which ibrun cannot detect MPI.
 func (b *bed) spawn(t *testing.T, l library) {
 	child := l.Command(t, b.Shared(), l.mpi, "child")
 	o := b.run(t, 2, 2, append(l.Command(t, b.Shared(), l.mpi, "spawn"), child...)...)
@@ -55,7 +55,7 @@ func (b *bed) spawn(t *testing.T, l library) {
 	o.Went(t, append(suite.MPIAnswers(2, "child"), suite.MPIAnswers(1, "spawn")...))
 }
 
-// abort ends the job with the program's code.
+// abort calls MPI_Abort, which must end the job with the program's code.
 func (b *bed) abort(t *testing.T, l library) {
 	o := b.run(t, 3, 2, l.Command(t, b.Shared(), l.mpi, "abort", "7")...)
 	require.Equal(t, 7, o.Code, o.Stderr)
@@ -64,13 +64,13 @@ func (b *bed) abort(t *testing.T, l library) {
 	require.Contains(t, own(o)[0], "aborted the job with code 7")
 }
 
-// twice runs two programs, one after the other, in one rank.
+// twice runs two programs one after the other in each rank.
 func (b *bed) twice(t *testing.T, l library) {
 	argv := l.Command(t, b.Shared(), "sh", "-c", `"$0" ring && "$0" alltoall`, l.mpi)
 	b.run(t, 3, 2, argv...).Went(t, suite.MPIAnswers(3, "ring+alltoall"))
 }
 
-// python loads the MPI library long after ibrun has looked at the program.
+// python runs a script, which loads the MPI library after ibrun has examined the program.
 func (b *bed) python(t *testing.T, l library) {
 	script, err := filepath.Abs("../testdata/peers.py")
 	require.NoError(t, err)
