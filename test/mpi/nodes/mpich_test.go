@@ -37,8 +37,8 @@ func (b *bed) mpich(t *testing.T) {
 }
 
 // programsOfOthers runs programs that Debian ships on two nodes. Under mpiexec.hydra they ended well in ten of ten
-// runs. On a busy machine MPICH sometimes hangs in MPI_Finalize under any launcher. So a program that has printed its result
-// and then hangs runs again, at most twice.
+// runs. On a busy machine MPICH sometimes hangs in MPI_Finalize under any launcher. So a program that has printed its
+// result and then hangs runs again, at most twice.
 func (b *bed) programsOfOthers(t *testing.T) {
 	const coarrays = "/usr/lib/*-linux-gnu/open-coarrays/mpich/bin/OpenCoarrays-*-tests/"
 	for _, c := range []struct{ program, args, says string }{
