@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// archive writes a cpio archive of the kind that kernels unpack as their first file system (the
-// "newc" format of the kernel's Documentation/driver-api/early-userspace/buffer-format.rst).
+// archive writes a cpio archive in the format that kernels unpack as their first file system ("newc" of the kernel's
+// Documentation/driver-api/early-userspace/buffer-format.rst).
 // Several archives may follow each other in one file.
 type archive struct {
 	to    io.Writer
@@ -14,7 +14,7 @@ type archive struct {
 	err   error
 }
 
-// Modes of what an archive holds.
+// Modes of the entries of an archive.
 const (
 	modeDir     = 0o040755
 	modeProgram = 0o100755
@@ -39,7 +39,7 @@ func (a *archive) entry(name string, mode int, content []byte) {
 	a.padded(content)
 }
 
-// padded writes up to the next multiple of four bytes.
+// padded writes b and zeros up to the next multiple of four bytes.
 func (a *archive) padded(b []byte) {
 	for _, part := range [][]byte{b, make([]byte, -len(b)&3)} {
 		if a.err == nil {

@@ -14,24 +14,24 @@ import (
 	"time"
 )
 
-// Image is what is booted: files in the cache.
+// Image holds the paths of the files that are booted.
 type Image struct {
 	Kernel  string // an ELF image
 	Modules string // a cpio archive, in the order of loading
 }
 
-// builder is the text of what builds an image. An image of another builder is not used.
+// builder is the source code that builds an image. Images that other code has built are not used.
 //
 //go:embed cpio.go kernel.go image.go
 var builder embed.FS
 
-// cache is where images are kept, below the user's cache directory.
+// cache is the folder of images in the user's cache directory.
 const cache = "ibrun-rdmavm"
 
-// source is the package that depends on the newest kernel with all its drivers.
+// source is the Debian package that depends on the newest kernel with all its drivers.
 const source = "linux-image-amd64"
 
-// images is the cache's folder and the end of the name of images that are this builder's.
+// images returns the folder of images, and the end of the names of those that this builder has built.
 func images() (dir, suffix string, err error) {
 	dir, err = os.UserCacheDir()
 	if err != nil {
@@ -56,7 +56,7 @@ func at(dir string) Image {
 	return Image{Kernel: filepath.Join(dir, "vmlinux"), Modules: filepath.Join(dir, "modules.cpio")}
 }
 
-// Cached is the image that is there, of whatever kernel, and else a new one. say hears what takes
+// Cached returns an existing image of any kernel, or builds one if there is none. It calls say before steps that take
 // long.
 func Cached(say func(string)) (Image, error) {
 	dir, suffix, err := images()
@@ -70,8 +70,8 @@ func Cached(say func(string)) (Image, error) {
 	return at(found[len(found)-1]), nil
 }
 
-// Build makes the image of the newest kernel, unless it is there, and removes those of other
-// kernels. It needs no root: the package is unpacked, not installed.
+// Build builds an image of the newest kernel, unless it exists, and removes those of other kernels. It needs no root,
+// because it unpacks the package and does not install it.
 func Build(say func(string)) (Image, error) {
 	if err := need("apt-get", "apt", "dpkg-deb", "dpkg", "xz", "xz-utils"); err != nil {
 		return Image{}, err
@@ -92,7 +92,7 @@ func Build(say func(string)) (Image, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return Image{}, err
 	}
-	// Whoever builds at the same time does so elsewhere, and the first one's is kept.
+	// Another process that builds at the same time has another folder. The image of the first one is kept.
 	if err := sweep(dir); err != nil {
 		return Image{}, err
 	}
@@ -126,10 +126,10 @@ func Build(say func(string)) (Image, error) {
 	return at(target), nil
 }
 
-// building begins the names of folders in which somebody builds.
+// building is the prefix of the folders in which images are built.
 const building = "building-"
 
-// sweep removes what builders left that were killed.
+// sweep removes the folders of builders that were killed.
 func sweep(dir string) error {
 	left, err := filepath.Glob(filepath.Join(dir, building+"*"))
 	for _, work := range left {
@@ -140,8 +140,8 @@ func sweep(dir string) error {
 	return err
 }
 
-// listed does what needs apt's lists. Where they are missing or too old they are renewed once,
-// which needs root.
+// listed calls do, which needs apt's lists. If that fails, they may be missing or too old. Then listed updates them and
+// calls do again, which needs root.
 func listed(do func() error) error {
 	err := do()
 	if err == nil || os.Getuid() != 0 {
@@ -153,20 +153,20 @@ func listed(do func() error) error {
 	return do()
 }
 
-// newest is the name of the newest kernel's package.
+// newest returns the name of the newest kernel's package.
 func newest() (name string, err error) {
 	err = listed(func() error {
 		depends, err := output("", "apt-cache", "depends", "--important", source)
 		name = regexp.MustCompile(`linux-image-[0-9]\S*`).FindString(depends)
 		if err == nil && name == "" {
-			err = fmt.Errorf("apt knows no kernel package behind %s: run apt-get update, on Debian", source)
+			err = fmt.Errorf("no kernel package found for %s: run apt-get update, on Debian", source)
 		}
 		return err
 	})
 	return name, err
 }
 
-// download gets the package and unpacks it into dir.
+// download downloads the package and unpacks it into dir.
 func download(dir, name string) error {
 	if err := listed(func() error {
 		_, err := output(dir, "apt-get", "download", name)
@@ -182,8 +182,8 @@ func download(dir, name string) error {
 	return err
 }
 
-// convert makes the image's files of an unpacked package, wherever that has its modules (below /usr
-// since Debian 13).
+// convert makes the files of an image from an unpacked package. It looks for modules in the whole package, because
+// they are below /usr since Debian 13.
 func convert(unpacked string, to Image) error {
 	kernels, err := filepath.Glob(filepath.Join(unpacked, "boot", "vmlinuz-*"))
 	if err != nil || len(kernels) != 1 {
@@ -207,7 +207,7 @@ func convert(unpacked string, to Image) error {
 	return pack(to.Modules, paths)
 }
 
-// output runs a program to its end, in dir. What it complained of is part of the error.
+// output runs a program to its end in dir and returns its output. An error has its standard error.
 func output(dir, name string, args ...string) (string, error) {
 	cmd := exec.Command(name, args...)
 	var complaint bytes.Buffer
@@ -220,7 +220,7 @@ func output(dir, name string, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// need reports the programs that are missing, by the packages that have them: pairs of both.
+// need returns an error that names missing programs and their packages. Its arguments are pairs of both.
 func need(programs ...string) error {
 	var names, packages []string
 	for i := 0; i < len(programs); i += 2 {

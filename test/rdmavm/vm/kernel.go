@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// wanted are the modules that the guest loads, in this order, each after what it depends on.
-// rdma_rxe computes checksums with crc32_generic and does not say so.
+// wanted lists the modules that the guest loads, in this order, each after its dependencies. rdma_rxe needs
+// crc32_generic for checksums, which its list of dependencies does not have.
 var wanted = []string{
 	"virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay", "dummy", "macvlan",
 	"crc32_generic", "ib_uverbs", "ib_umad", "rdma_rxe", "rdma_ucm",
@@ -30,8 +30,8 @@ const (
 	sector        = 512
 )
 
-// unpackKernel takes the ELF image out of a bzImage: qemu boots that without the guest having to
-// decompress it, which takes seconds where each instruction is translated.
+// unpackKernel returns the ELF image in a bzImage. If qemu boots it, the guest need not decompress it, which takes
+// seconds without KVM.
 func unpackKernel(image []byte) ([]byte, error) {
 	if len(image) < headerEnd || string(image[headerMagic:headerMagic+4]) != "HdrS" {
 		return nil, errors.New("not a bzImage")
@@ -42,7 +42,7 @@ func unpackKernel(image []byte) ([]byte, error) {
 		return nil, errors.New("the bzImage is cut short")
 	}
 	payload := image[start:end]
-	// The payload ends with its unpacked size, which is no part of the stream.
+	// The payload ends with its unpacked size, which is not part of the compressed stream.
 	for magic, program := range map[string][]string{
 		"\xfd7zXZ": {"xz", "-dc", "--single-stream"}, "\x28\xb5\x2f\xfd": {"zstd", "-dcq"}, "\x1f\x8b": {"gzip",
 			"-dcq"},
@@ -61,12 +61,12 @@ func unpackKernel(image []byte) ([]byte, error) {
 		}
 		return kernel, nil
 	}
-	return nil, fmt.Errorf("the bzImage is compressed in a way that is not known: %x", payload[:4])
+	return nil, fmt.Errorf("the compression of the bzImage is not known: %x", payload[:4])
 }
 
-// modules finds the wanted modules below a folder, with what they depend on, in an order in which
-// they can be loaded. What is built into the kernel is not there, and not missed; what is missed,
-// the guest says.
+// modules returns the paths of the wanted modules below a folder, and of their dependencies, in an order in which they
+// can be loaded. It skips modules without a file, because they can be built into the kernel. If one is really missing,
+// the guest fails.
 func modules(root string) (paths []string, err error) {
 	files := map[string]string{}
 	if err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -109,11 +109,10 @@ func modules(root string) (paths []string, err error) {
 	return paths, nil
 }
 
-// moduleName is the form in which modules name each other.
+// moduleName returns the form of a name that is used in dependencies.
 func moduleName(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
-// dependencies reads what a module says of itself: "depends=a,b" among strings that end with a zero
-// byte.
+// dependencies returns the dependencies of a module, from the string "depends=a,b" in its section .modinfo.
 func dependencies(path string) ([]string, error) {
 	file, err := elf.Open(path)
 	if err != nil {
@@ -136,7 +135,7 @@ func dependencies(path string) ([]string, error) {
 	return nil, nil
 }
 
-// pack writes the archive of modules; their names sort in the order of loading.
+// pack writes the archive of modules. Their names sort in the order of loading.
 func pack(path string, modules []string) error {
 	file, err := os.Create(path)
 	if err != nil {
