@@ -58,7 +58,7 @@ func keepBuildCache() error {
 // Elsewhere the binary has the same code, without the parts that only make it start faster.
 func Build(path string, tags ...string) error {
 	cover := coverFlags()
-	return kept(path, fmt.Sprint("ibrun ", shipped, tags), func(path string) error { return buildAll(path, cover, tags) })
+	return buildOnce(path, fmt.Sprint("ibrun ", shipped, tags), func(path string) error { return buildAll(path, cover, tags) })
 }
 
 func buildAll(path string, cover, tags []string) error {
@@ -96,7 +96,7 @@ func joinLeaf(path string, tags []string) error {
 
 // Program builds a static program of this module. It passes further flags to go build.
 func Program(path, pkg string, flags ...string) error {
-	return kept(path, fmt.Sprint(pkg, shipped, flags), func(path string) error { return compile(path, pkg, flags...) })
+	return buildOnce(path, fmt.Sprint(pkg, shipped, flags), func(path string) error { return compile(path, pkg, flags...) })
 }
 
 // Programs builds static programs of this module in a folder, with the last elements of their import paths as

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kept makes the file path by calling build. If another package of the same run of test/suites has built a file
+// buildOnce makes the file path by calling build. If another package of the same run of test/suites has built a file
 // with the same key, path becomes a link to that file instead. Command suites makes a folder for these files,
-// names it in IBRUN_TEST_PRODUCTS, and removes it at its end. Without that variable kept always calls build.
-func kept(path, key string, build func(path string) error) error {
+// names it in IBRUN_TEST_PRODUCTS, and removes it at its end. Without that variable buildOnce always calls build.
+func buildOnce(path, key string, build func(path string) error) error {
 	dir := os.Getenv("IBRUN_TEST_PRODUCTS")
 	if dir == "" {
 		return build(path)
