@@ -35,12 +35,13 @@ func init() {
 	} {
 		named[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}
-	others := typesOf(
+	// notForged are the other messages: the fuzz test never forges them (fuzz_lies_test.go).
+	notForged := typesOf(
 		wire.Heartbeat{}, wire.Sweep{}, wire.Swept{}, wire.Record{}, rankwire.Restarted{}, rankwire.Rollback{},
 		wire.Below{}, wire.Join{}, wire.Joined{}, wire.Resume{}, wire.State{}, wire.Report{}, wire.Passed{},
 		wire.Chunk{}, rankwire.Member{}, rankwire.ToolPiece{}, rankwire.ToolRoom{},
 	)
-	for _, t := range slices.Concat(sayable, sayableOfRestarts, others) {
+	for _, t := range slices.Concat(sayable, sayableOfRestarts, notForged) {
 		named["-> "+t.Name()] = t
 	}
 }

@@ -35,7 +35,7 @@ func list(values ...string) (l frame.Values) {
 	return l
 }
 
-// Values that have come are handed once to each that has asked for them.
+// Each requester gets the values of a fence once: this node when they arrive, a child when it asks afterwards.
 func TestValuesAreHandedOutOnce(t *testing.T) {
 	f, all := New(below(false, 2)), list("everything")
 	f.Request(up, 2)

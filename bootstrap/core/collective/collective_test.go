@@ -66,7 +66,8 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
-// The root releases what is complete at once. A barrier is joined before it goes on.
+// The root releases a barrier as soon as both children have joined it. The function that New gets merges the parcels
+// of both, and each child gets the merged parcel.
 func TestBarrierOfTheRoot(t *testing.T) {
 	s, joined := subtreetest.Agent(true), 0
 	c := New(s, func(p rankwire.Parcels) rankwire.Parcels {
@@ -102,7 +103,8 @@ func TestTooMuch(t *testing.T) {
 	require.Contains(t, out[1].Part.Trouble, "too much for the launch tree")
 }
 
-// With a restarted rank the collective fails that others have joined, but for a rank that has ended.
+// A floor fails the open collectives up to its number. The failure is reported to rank 4, which runs. Rank 5 has exited
+// and gets no report. Parts of these collectives that a child sends later are accepted and ignored.
 func TestFloor(t *testing.T) {
 	s, c := agent(false)
 	s.Own.Of(4).Join()
@@ -115,7 +117,7 @@ func TestFloor(t *testing.T) {
 	s.Own.Of(5).Exit(true)
 	require.Equal(t, []Effect{{Do: ReleaseRank, Rank: 4, Part: failed}}, c.Floor(100))
 	require.False(t, c.Awaits(1))
-	require.Empty(t, c.Lie(0, collect(1)), "the child has not heard of the floor")
+	require.Empty(t, c.Lie(0, collect(1)), "a child may send its part before it learns of the floor")
 	require.Empty(t, c.JoinBelow(0, 6, collect(1)))
 }
 

@@ -9,13 +9,13 @@ import (
 	"ibrun/job"
 )
 
-// A block answers questions about the epoch that it has and older ones.
+// A block satisfies a question if it has an address of the asked rank in the requested epoch or a newer one.
 func TestBlockSatisfies(t *testing.T) {
 	b := block(3, 2, 7, 0)
 	for least, want := range []bool{true, true, true, false} {
 		require.Equal(t, want, satisfies(b, rankwire.Ask{Rank: 6, Least: uint16(least)}), "at least %d", least)
 	}
-	require.False(t, satisfies(b, about(7)), "it has not published")
+	require.False(t, satisfies(b, about(7)), "rank 7 has not published an address")
 }
 
 // What an old start has put is forgotten where it is kept, and an answer that is on its way is not

@@ -13,13 +13,13 @@ func ask(rank job.Slot, do rankwire.Naming, port string) rankwire.Name {
 	return rankwire.Name{Rank: rank, Do: do, Service: "ocean", Port: port}
 }
 
-// Lookups that wait are answered in their order, and once.
+// When a service is published, the lookups that wait for it are answered once, in the order of their arrival.
 func TestWaiting(t *testing.T) {
 	s := New(false)
-	wait := ask(0, rankwire.NameLookup, "")
-	wait.Wait = true
-	require.Empty(t, s.Question(1, wait))
-	require.Empty(t, s.Question(2, wait))
+	lookup := ask(0, rankwire.NameLookup, "")
+	lookup.Wait = true
+	require.Empty(t, s.Question(1, lookup))
+	require.Empty(t, s.Question(2, lookup))
 	var answered []uint32
 	for _, e := range s.Question(9, ask(5, rankwire.NamePublish, "p1")) {
 		answered = append(answered, e.Job)

@@ -98,7 +98,7 @@ func TestMostRestartsOfARank(t *testing.T) {
 	require.Equal(t, Report, d.Failed(0, one(4), true)[0].Do)
 }
 
-// A floor is taken once.
+// Take returns true for a new floor and false when the same floor arrives again.
 func TestFloorIsTakenOnce(t *testing.T) {
 	f := NewFloors(&subtree.Subtree{})
 	require.True(t, f.Take(1))

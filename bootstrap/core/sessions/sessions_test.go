@@ -26,7 +26,8 @@ func agent(root bool) *Sessions {
 
 func collect(op uint32) rankwire.Collect { return rankwire.Collect{Op: op} }
 
-// A child joins the collectives of a session in their order, and only if it has members.
+// Lie rejects a child's part of a collective if an earlier collective is missing, or if no member of the session is
+// below that child.
 func TestLie(t *testing.T) {
 	s := agent(false)
 	require.Empty(t, s.Lie(0, 1, collect(1)))

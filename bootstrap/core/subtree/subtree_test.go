@@ -9,7 +9,7 @@ import (
 	"ibrun/job"
 )
 
-// Ranks that get other numbers keep their programs.
+// Renumber changes the slots of the ranks and keeps the state of their programs.
 func TestRenumberKeepsPrograms(t *testing.T) {
 	var r Ranks
 	r.Open(7, 3)
@@ -26,10 +26,10 @@ func TestRenumberKeepsPrograms(t *testing.T) {
 	require.Zero(t, r.Count())
 }
 
-// While a rank runs another program of it may come, so only earlier programs are over. After its
-// exit, or if it has never joined, all are.
+// Left reports whether a program of a rank has left the job for good. While the rank may start another program, only
+// earlier programs have left. After the rank's exit, or if it ended without joining, all programs have left.
 func TestProgramsOfARank(t *testing.T) {
-	var p, never Program
+	var p, neverJoined Program
 	p.Join()
 	p.End(true)
 	require.True(t, p.Left(1))
@@ -39,8 +39,8 @@ func TestProgramsOfARank(t *testing.T) {
 	p.Exit(false)
 	require.True(t, p.Left(2) && p.Left(3) && !p.MayReturn())
 
-	never.End(true)
-	require.True(t, never.Left(1) && never.Left(2), "a rank that has never joined does not return")
+	neverJoined.End(true)
+	require.True(t, neverJoined.Left(1) && neverJoined.Left(2), "a rank that ended without joining cannot return")
 
 	last := Program{joined: true, earlier: job.MaxProgram - 1}
 	require.False(t, last.Join())
