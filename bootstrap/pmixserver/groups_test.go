@@ -19,7 +19,7 @@ func TestGroupsShrink(t *testing.T) {
 	s, list := w.servers[0], pmixtest.Procs(Namespace(w.job), 0, 1)
 	const long = 64 << 10
 	construct := func(name string) pmix.Attr {
-		groups := meet(t, pmix.Done, all, func(c *client) reply {
+		groups := askAll(t, pmix.Done, all, func(c *client) replyFunc {
 			mine := word("pmix.grp.lclid", fmt.Sprint(name, c.Rank, strings.Repeat("x", long)))
 			info := pmix.Attr{Key: "pmix.grp.info", Value: pmix.AttrsValue(mine)}
 			return c.group(name, list, pmixtest.Is("pmix.grp.actxid"), info)

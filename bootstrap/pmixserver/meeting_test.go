@@ -19,11 +19,11 @@ func TestFenceOfSome(t *testing.T) {
 	members := []*client{all[1], all[2], all[3], all[6]}
 	for round := 1; round <= 2; round++ {
 		all[6].commit(pmix.ScopeGlobal, word("k", string(rune('0'+round))))
-		meet(t, pmix.Done, members, func(c *client) reply {
+		askAll(t, pmix.Done, members, func(c *client) replyFunc {
 			if c.Rank%2 == 0 {
 				return c.fence(pmixtest.Procs(c.Namespace, 6, 1, 3, 2))
 			}
-			return c.fence(pmixtest.Procs(c.Namespace, 1, 2, 3, 6, 1)) // in any order, and twice
+			return c.fence(pmixtest.Procs(c.Namespace, 1, 2, 3, 6, 1)) // in another order, rank 1 twice
 		})
 		require.True(t, gives(t, pmix.Done, all[1].get(6, "k")).Found("k", string(rune('0'+round))), "the newest")
 	}
@@ -31,7 +31,7 @@ func TestFenceOfSome(t *testing.T) {
 	require.Zero(t, w.count(rankwire.KindCollect))
 
 	before := len(w.frames)
-	meet(t, pmix.Done, all[4:6], func(c *client) reply { return c.fence(pmixtest.Procs(c.Namespace, 4, 5)) })
+	askAll(t, pmix.Done, all[4:6], func(c *client) replyFunc { return c.fence(pmixtest.Procs(c.Namespace, 4, 5)) })
 	require.Len(t, w.frames, before+2, "two empty blobs; nothing else leaves the node")
 }
 
@@ -55,7 +55,7 @@ func TestFenceOfSomeFails(t *testing.T) {
 			if name == "before anybody has joined" {
 				w.exit(c.dies)
 			}
-			var fences []reply
+			var fences []replyFunc
 			for _, rank := range c.members {
 				if rank != c.dies {
 					fences = append(fences, all[rank].fence(list))
@@ -76,11 +76,11 @@ func TestFenceOfAllByName(t *testing.T) {
 	w := newWorld(t, 2, 1)
 	all := w.all()
 	lists := [][]byte{pmixtest.Procs(Namespace(w.job), 1, 0), w.wildcard()}
-	meet(t, pmix.Done, all, func(c *client) reply { return c.fence(lists[c.Rank]) })
+	askAll(t, pmix.Done, all, func(c *client) replyFunc { return c.fence(lists[c.Rank]) })
 	require.Equal(t, 2, w.count(rankwire.KindCollect))
 }
 
-func (c *client) group(name string, list []byte, attrs ...pmix.Attr) reply {
+func (c *client) group(name string, list []byte, attrs ...pmix.Attr) replyFunc {
 	return c.start(pmixtest.GroupConstruct, pmixtest.Text(name), list, pmixtest.Attrs(attrs...))
 }
 
@@ -105,7 +105,7 @@ func TestGroups(t *testing.T) {
 			clients = append(clients, all[rank])
 		}
 		for range 2 {
-			groups := meet(t, pmix.Done, clients, func(c *client) reply {
+			groups := askAll(t, pmix.Done, clients, func(c *client) replyFunc {
 				mine := pmix.Attr{Key: "pmix.grp.lclid", Value: pmix.SizeValue(uint64(100 + c.Rank))}
 				info := pmix.Attr{Key: "pmix.grp.info", Value: pmix.AttrsValue(mine)}
 				return c.group("g", list, pmixtest.Is("pmix.grp.actxid"), info)
@@ -139,7 +139,7 @@ func TestConnect(t *testing.T) {
 	ranks := append(a.all(), b.all()...)
 	list := pmixtest.AllProcs(a.wildcard(), b.wildcard())
 	for _, value := range []string{"one", "two"} {
-		connects := meet(t, pmix.Done, ranks, func(c *client) reply {
+		connects := askAll(t, pmix.Done, ranks, func(c *client) replyFunc {
 			c.commit(pmix.ScopeRemote, word("k", value))
 			return c.start(pmixtest.Connect, list, pmixtest.Attrs())
 		})
@@ -157,7 +157,7 @@ func TestConnect(t *testing.T) {
 		of(ranks[5], a, 3, "pmix.lrank")
 		gives(t, pmix.NotFound, ranks[5].start(pmixtest.Get, pmixtest.Text(Namespace(a.job)), pmixtest.U32(4),
 			pmixtest.Attrs(), pmixtest.Text("k")))
-		meet(t, pmix.Done, ranks, func(c *client) reply {
+		askAll(t, pmix.Done, ranks, func(c *client) replyFunc {
 			return c.start(pmixtest.Disconnect, list, pmixtest.Attrs())
 		})
 	}
@@ -180,7 +180,7 @@ func TestConnectSome(t *testing.T) {
 
 	// One list is of all ranks of a job, which the other job does not know.
 	all := pmixtest.AllProcs(pmixtest.Procs(x.Namespace, 1), pmixtest.Procs(z.Namespace, 0, 1, 2))
-	fs := []reply{z.start(pmixtest.Connect, all, pmixtest.Attrs())}
+	fs := []replyFunc{z.start(pmixtest.Connect, all, pmixtest.Attrs())}
 	for _, rank := range []uint32{0, 1} {
 		fs = append(fs, b.client(rank).start(pmixtest.Connect, all, pmixtest.Attrs()))
 	}

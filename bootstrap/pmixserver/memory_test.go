@@ -60,9 +60,9 @@ func heap() int {
 // for requests that wait.
 func TestMemoryIsBounded(t *testing.T) {
 	const (
-		count  = 6_000    // more than may wait
-		fixed  = 1 << 20  // for all that wait
-		slack  = 64 << 10 // tables of the runtime
+		count  = 6_000    // messages, more than maxWaiting
+		fixed  = 1 << 20  // bytes for all waiting requests
+		slack  = 64 << 10 // bytes for tables of the runtime
 		length = 200
 	)
 	long := strings.Repeat("x", length)

@@ -18,7 +18,7 @@ func (c *client) publish(attrs ...pmix.Attr) pmixtest.Reply {
 	return c.ask(pmixtest.Publish, pmixtest.U32(0), pmixtest.Attrs(attrs...))
 }
 
-func (c *client) lookUp(keys []string, attrs ...pmix.Attr) reply {
+func (c *client) lookUp(keys []string, attrs ...pmix.Attr) replyFunc {
 	return c.start(pmixtest.Lookup, pmixtest.U32(0), pmixtest.Keys(keys...), pmixtest.Attrs(attrs...))
 }
 
@@ -44,7 +44,7 @@ func TestNames(t *testing.T) {
 	two := y.lookUp([]string{"rain", "ocean"}, pmixtest.Is("pmix.wait"))
 	gives(t, pmix.NotFound, y.lookUp([]string{"ocean"}))
 	require.Equal(t, pmix.Done, x.publish(word("ocean", "port 1"), word("sea", "port 2")).Status)
-	for _, answer := range []reply{early, y.lookUp([]string{"ocean", "none"})} {
+	for _, answer := range []replyFunc{early, y.lookUp([]string{"ocean", "none"})} {
 		r := gives(t, pmix.Done, answer)
 		require.Contains(t, string(r.Body), "port 1")
 		require.Contains(t, string(r.Body), Namespace(a.job), "the publisher")

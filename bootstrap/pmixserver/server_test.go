@@ -22,24 +22,25 @@ func (c *client) commit(scope pmix.Scope, attrs ...pmix.Attr) pmixtest.Reply {
 	return c.ask(pmixtest.Commit, pmixtest.Values(scope, attrs...))
 }
 
-// get begins a Get of a rank's key.
-func (c *client) get(rank uint32, key string, attrs ...pmix.Attr) reply {
+// get sends a Get of a key of a rank.
+func (c *client) get(rank uint32, key string, attrs ...pmix.Attr) replyFunc {
 	return c.start(pmixtest.Get, pmixtest.Text(c.Namespace), pmixtest.U32(rank), pmixtest.Attrs(attrs...),
 		pmixtest.Text(key))
 }
 
-func (c *client) fence(list []byte) reply {
+func (c *client) fence(list []byte) replyFunc {
 	return c.start(pmixtest.Fence, list, pmixtest.Attrs())
 }
 
-// reply is how to see the reply to a request.
-type reply = func() (pmixtest.Reply, bool)
+// replyFunc returns the reply to a request, or false as long as there is none.
+type replyFunc = func() (pmixtest.Reply, bool)
 
-// meet lets clients ask for something that waits for all of them, and asserts the status that they
-// get: none gets it before the last one has asked.
-func meet(t *testing.T, want pmix.Status, clients []*client, ask func(c *client) reply) (all []pmixtest.Reply) {
+// askAll calls ask for each client to send a request that is answered when all clients have sent theirs, such as a
+// fence. It asserts that no reply arrives before the last request, and that all replies have the status want. It
+// returns the replies in the order of clients.
+func askAll(t *testing.T, want pmix.Status, clients []*client, ask func(c *client) replyFunc) (all []pmixtest.Reply) {
 	t.Helper()
-	var asked []reply
+	var asked []replyFunc
 	for _, c := range clients {
 		for _, r := range asked {
 			waits(t, r)
@@ -52,21 +53,21 @@ func meet(t *testing.T, want pmix.Status, clients []*client, ask func(c *client)
 	return all
 }
 
-// fenceAll lets clients pass a fence of all ranks.
+// fenceAll completes a fence of all ranks. The clients must be those of all ranks.
 func (w *world) fenceAll(t *testing.T, clients []*client) {
 	t.Helper()
-	meet(t, pmix.Done, clients, func(c *client) reply { return c.fence(w.wildcard()) })
+	askAll(t, pmix.Done, clients, func(c *client) replyFunc { return c.fence(w.wildcard()) })
 }
 
-// waits asserts that a request is not answered yet.
-func waits(t *testing.T, answer reply) {
+// waits asserts that a request has no reply yet.
+func waits(t *testing.T, answer replyFunc) {
 	t.Helper()
 	_, ok := answer()
 	require.False(t, ok)
 }
 
-// gives asserts the status of the answer to a request.
-func gives(t *testing.T, want pmix.Status, answer reply) pmixtest.Reply {
+// gives asserts that a request has a reply with the status want, and returns the reply.
+func gives(t *testing.T, want pmix.Status, answer replyFunc) pmixtest.Reply {
 	t.Helper()
 	r, ok := answer()
 	require.True(t, ok, "there is no answer")
@@ -126,7 +127,7 @@ func TestGetWaits(t *testing.T) {
 	waits(t, far)
 	gives(t, pmix.Done, both)
 	all[0].commit(pmix.ScopeGlobal, word("k", "2"))
-	for _, f := range []reply{near, far, again} {
+	for _, f := range []replyFunc{near, far, again} {
 		r := gives(t, pmix.Done, f)
 		require.True(t, r.Found("k", "2"))
 		require.True(t, r.Found("j", "1"), "the second commit adds to the first")

@@ -11,7 +11,7 @@ import (
 	"ibrun/pmix/pmixtest"
 )
 
-func (c *client) await(keys ...string) reply {
+func (c *client) await(keys ...string) replyFunc {
 	timeout := pmix.Attr{Key: "pmix.timeout", Value: pmix.IntValue(1)}
 	return c.start(pmixtest.Lookup, pmixtest.U32(0), pmixtest.Keys(keys...),
 		pmixtest.Attrs(pmixtest.Is("pmix.wait"), timeout))
@@ -73,14 +73,14 @@ func TestAwaitedAgain(t *testing.T) {
 		value := word("name", fmt.Sprint(i))
 		gives(t, pmix.Done, all[1].start(pmixtest.Publish, pmixtest.U32(0), pmixtest.Attrs(value, once)))
 		found := 0
-		for _, f := range []reply{first, second, others} {
+		for _, f := range []replyFunc{first, second, others} {
 			if _, ok := f(); ok {
 				found++
 			}
 		}
 		require.Equal(t, i+1, found, "each value is read once")
 	}
-	for _, f := range []reply{first, second, others} {
+	for _, f := range []replyFunc{first, second, others} {
 		gives(t, pmix.Done, f)
 	}
 	require.Zero(t, w.servers[0].local(0).waiting)

@@ -117,8 +117,8 @@ func (c *client) send(b []byte) {
 	c.w.drain()
 }
 
-// start sends a request, and returns how to see its reply.
-func (c *client) start(command byte, fields ...[]byte) reply {
+// start sends a request and returns a function that returns its reply.
+func (c *client) start(command byte, fields ...[]byte) replyFunc {
 	b := c.Request(command, fields...)
 	tag := uint32(b[4])<<24 | uint32(b[5])<<16 | uint32(b[6])<<8 | uint32(b[7])
 	c.send(b)
