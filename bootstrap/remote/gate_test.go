@@ -7,8 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// No more than a few are between entering and leaving, for one address; others do
-// not wait for them.
+// At most perAddress sessions of one address are inside the gate at a time. Sessions of another address enter at once.
 func TestGate(t *testing.T) {
 	var g gate
 	var leaves []func()
@@ -24,7 +23,7 @@ func TestGate(t *testing.T) {
 	_, err = g.enter(t.Context(), "b:22")
 	require.NoError(t, err)
 	leaves[0]()
-	leaves[0]() // does nothing
+	leaves[0]() // The slot must not be released twice.
 	_, err = g.enter(t.Context(), "a:22")
 	require.NoError(t, err)
 	_, err = g.enter(over, "a:22")
