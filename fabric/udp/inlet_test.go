@@ -36,8 +36,8 @@ func soon(t *testing.T, f func()) {
 	waitfor.Closed(t, done)
 }
 
-// during runs f while the inlet waits.
-func (i *inlet) during(f func()) {
+// whenReceiving waits until next polls for datagrams or waits for them in the kernel, and then calls f.
+func (i *inlet) whenReceiving(f func()) {
 	for !i.inside.Load() {
 		runtime.Gosched()
 	}
@@ -58,7 +58,7 @@ func TestInletWaitsInKernel(t *testing.T) {
 		came int
 	}{{func() { send("second") }, 1}, {func() { in.wake(func() { send("") }) }, 1}, {func() { send("third") }, 1}} {
 		soon(t, func() {
-			go in.during(end.by)
+			go in.whenReceiving(end.by)
 			n, err = in.next(true)
 		})
 		require.NoError(t, err)
@@ -79,7 +79,7 @@ func TestInletPolls(t *testing.T) {
 	}{{func() { send("one") }, 1}, {func() { in.wake(func() {}) }, 0}} {
 		in.short = leastShort
 		soon(t, func() {
-			go in.during(end.by)
+			go in.whenReceiving(end.by)
 			n, err := in.next(true)
 			require.NoError(t, err)
 			require.Equal(t, end.came, n)

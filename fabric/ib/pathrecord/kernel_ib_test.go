@@ -32,7 +32,7 @@ func addressIP(a netip.Addr) []byte {
 // that asks.
 func TestKernelAnswers(t *testing.T) {
 	if !inside.In() {
-		skip.Done(t, "TestOtherPackages of test/ib, in a machine with Soft-RoCE")
+		skip.Done(t, "TestOtherPackages of test/ib, in a virtual machine with Soft-RoCE")
 	}
 	require.NoError(t, Source{}.Available())
 	ctx, cancel := context.WithTimeout(t.Context(), waitfor.Deadline)
