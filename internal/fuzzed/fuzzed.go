@@ -1,14 +1,13 @@
-// Package fuzzed turns the input of a fuzz target into choices, so that a target
-// can draw a sequence of events from it. It also counts allocated memory. It is
-// for tests, and does not depend on what they test.
+// Package fuzzed helps fuzz targets. Input turns the bytes of a fuzz input into choices, so that a target can derive a
+// sequence of events from them. Allocated measures the memory that a target allocates.
 package fuzzed
 
 import "runtime/metrics"
 
-// Input is a sequence of bytes that are read one by one. After its end all bytes are 0.
+// Input holds the bytes of a fuzz input that have not been read yet.
 type Input []byte
 
-// Byte reads the next byte.
+// Byte reads and returns the next byte. It returns 0 after the end of the input.
 func (in *Input) Byte() byte {
 	if len(*in) == 0 {
 		return 0
@@ -18,13 +17,15 @@ func (in *Input) Byte() byte {
 	return b
 }
 
-// Of reads a byte and returns a number from 0 to n-1. n should be at most 256.
+// Of reads a byte and returns a number from 0 to n-1. If n is larger than 256, the result is at most 255.
 func (in *Input) Of(n int) int { return int(in.Byte()) % max(n, 1) }
 
-// Odds returns true in one of so many cases. After the end of the input it returns false.
+// Odds reads a byte and returns true with a probability of 1/one if the byte is random. After the end of the input it
+// returns false, unless one is 1.
 func (in *Input) Odds(one int) bool { return in.Of(one) == one-1 }
 
-// Allocated returns how many bytes this process has allocated on the heap so far.
+// Allocated returns the number of bytes that this process has allocated on the heap since its start, including bytes
+// that were freed.
 func Allocated() uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)

@@ -1,5 +1,5 @@
-// Package seeded runs the seeded schedules of a test on all CPUs, or one schedule whose seed is given. The
-// test defines what a schedule does.
+// Package seeded runs random schedules of events on all CPUs. A seed determines a schedule, so that the option -seed
+// can replay one of them. The calling test implements the schedules.
 package seeded
 
 import (
@@ -13,12 +13,13 @@ import (
 
 var seed = flag.Uint64("seed", 0, "run only this schedule of the simulator, and log all")
 
-// Counts holds how often each input came in each state.
+// Counts maps {state, input} of a state machine to the number of times that the input came in that state.
 type Counts map[[2]int]int
 
-// Run runs schedules of two ranks, and a tenth as many of eight. It returns the sum of their counts. With
-// -seed it runs only the schedule of that seed, which gets a log; the others get nil. A failure prints the
-// command that replays the schedule in the package pkg.
+// Run calls schedule with the seeds 1 to n for two ranks and 1 to n/10 for eight ranks, where n is the parameter
+// schedules. It returns the sum of their counts. With the option -seed it calls schedule with that seed only, logs its events and
+// returns no counts. Without -seed the log function is nil. A failure prints the command that replays the schedule.
+// Pkg is the folder of the calling package in this command.
 func Run(t *testing.T, schedules int, pkg string,
 	schedule func(seed uint64, ranks int, log func(string, ...any)) (Counts, error),
 ) Counts {

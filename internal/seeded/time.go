@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Time is the virtual time of one schedule. Everything that the schedule does is planned for a time, and
-// happens in the order of these times. Plans for the same time run in the order of planning.
+// Time is the virtual clock of one schedule. At and After plan function calls. Run executes them in the order of their
+// times, and calls of the same time in the order in which they were planned.
 type Time struct {
 	Now   time.Duration
 	Rand  *rand.Rand
-	Trace func(format string, args ...any) // may be nil
-	Fault error                            // the first one that Broken recorded
+	Trace func(format string, args ...any) // receives the lines of Log; may be nil
+	Fault error                            // the first fault that Broken recorded
 
 	plans  []plan // a heap
 	serial uint64
@@ -30,15 +30,15 @@ func (p *plan) before(o *plan) bool { return p.at < o.at || p.at == o.at && p.se
 
 var errEndless = errors.New("does not come to rest")
 
-// maxSteps limits the number of plans of a schedule.
+// maxSteps limits the number of function calls that Run executes in a schedule.
 const maxSteps = 2_000_000
 
-// NewTime returns a Time that starts at 0 and takes all random numbers from the seeds.
+// NewTime returns a Time whose clock is at 0 and whose random numbers are determined by the seeds.
 func NewTime(seed1, seed2 uint64, trace func(format string, args ...any)) Time {
 	return Time{Rand: rand.New(rand.NewPCG(seed1, seed2)), Trace: trace}
 }
 
-// At plans do for the time at.
+// At plans a call of do at the virtual time at.
 func (t *Time) At(at time.Duration, do func()) {
 	t.serial++
 	t.plans = append(t.plans, plan{at, t.serial, do})
@@ -53,10 +53,10 @@ func (t *Time) At(at time.Duration, do func()) {
 	}
 }
 
-// After plans do for the time d after now.
+// After plans a call of do after the virtual duration d from now.
 func (t *Time) After(d time.Duration, do func()) { t.At(t.Now+d, do) }
 
-// next runs the next plan. It works like heap.Pop, but allocates nothing.
+// next removes the first planned call and executes it. The code is that of heap.Pop without its allocations.
 func (t *Time) next() {
 	h := t.plans
 	first, n := h[0], len(h)-1
@@ -80,8 +80,8 @@ func (t *Time) next() {
 	first.do()
 }
 
-// Run runs plans until none is left or there is a fault, which it returns. It returns an error if something
-// still happens after last, or after maxSteps plans.
+// Run executes the planned calls until none is left or Broken has recorded a fault, and returns that fault. It returns
+// errEndless if a call runs later than the time last, or if more than maxSteps calls have run.
 func (t *Time) Run(last time.Duration) error {
 	for len(t.plans) > 0 && t.Fault == nil {
 		t.next()
@@ -92,7 +92,7 @@ func (t *Time) Run(last time.Duration) error {
 	return t.Fault
 }
 
-// RunUntil runs the plans up to the time stop.
+// RunUntil executes the calls that are planned up to and including the time stop, and sets Now to stop.
 func (t *Time) RunUntil(stop time.Duration) {
 	for len(t.plans) > 0 && t.plans[0].at <= stop {
 		t.next()
@@ -100,14 +100,14 @@ func (t *Time) RunUntil(stop time.Duration) {
 	t.Now = stop
 }
 
-// Broken records a fault, which ends Run.
+// Broken records a fault with the current time, unless there is one already. A fault ends Run.
 func (t *Time) Broken(format string, args ...any) {
 	if t.Fault == nil {
 		t.Fault = fmt.Errorf("at %v: "+format, append([]any{t.Now}, args...)...)
 	}
 }
 
-// Log passes a line with the time to Trace.
+// Log passes a line that begins with the current time to Trace.
 func (t *Time) Log(format string, args ...any) {
 	if t.Trace != nil {
 		t.Trace("%12v "+format, append([]any{t.Now}, args...)...)
@@ -117,7 +117,7 @@ func (t *Time) Log(format string, args ...any) {
 // Chance returns true with probability p.
 func (t *Time) Chance(p float64) bool { return p > 0 && t.Rand.Float64() < p }
 
-// UpTo returns a random duration below d, or 0 if d is not positive.
+// UpTo returns a random duration from 0 up to, but excluding, d. It returns 0 if d is not positive.
 func (t *Time) UpTo(d time.Duration) time.Duration {
 	if d <= 0 {
 		return 0
