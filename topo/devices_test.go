@@ -31,8 +31,8 @@ func tree(lines string) fstest.MapFS {
 	}
 	for name, to := range links {
 		at := path.Join(path.Dir(name), to) + "/"
-		through := func(link string) bool { return strings.HasPrefix(at, link+"/") }
-		if !slices.ContainsFunc(slices.Collect(maps.Keys(links)), through) {
+		crossesLink := func(link string) bool { return strings.HasPrefix(at, link+"/") }
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(links)), crossesLink) {
 			fsys[name] = &fstest.MapFile{Mode: fs.ModeSymlink, Data: []byte(to)}
 		}
 	}

@@ -286,7 +286,7 @@ func TestNoSysfs(t *testing.T) {
 		e.run(t)
 	}
 	m := topo.Read(world("proc/self/status = Cpus_allowed_list: 0-65535").files())
-	require.Equal(t, "0-8191", m.Online.String(), "no kernel has more")
+	require.Equal(t, "0-8191", m.Online.String(), "Linux supports at most 8192 CPUs")
 }
 
 // TestContradictions is of machines that cannot be: as little as possible is lost.

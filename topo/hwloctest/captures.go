@@ -50,7 +50,8 @@ func Name(tar string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(filepath.Base(tar), suffix), plainSuffix)
 }
 
-// content is what a tar holds, uncompressed.
+// content returns a reader of the uncompressed tar archive in f. The suffix of its file name, tar, tells how it is
+// compressed.
 func content(tar string, f io.Reader) io.Reader {
 	if strings.HasSuffix(tar, suffix) {
 		return bzip2.NewReader(f)
