@@ -14,11 +14,12 @@ import (
 	"ibrun/job"
 )
 
-// asked is a job that is asked once, when all of it runs, and its answer.
+// asked runs a job, sends it the question q once when all ranks run, and returns the world and the answer. It asserts
+// that each edge that carries the question carries it once and carries one reply.
 func asked(t *testing.T, cfg Config, q rankwire.Question) (*World, wire.Reply) {
 	t.Helper()
 	cfg.Run = 10 * time.Second
-	crossed := crossings(&cfg, wire.KindQuery, wire.KindReply)
+	crossed := countCrossings(&cfg, wire.KindQuery, wire.KindReply)
 	w := New(cfg)
 	w.At(5*time.Second, func() {
 		require.Positive(t, w.Ready)
@@ -28,15 +29,15 @@ func asked(t *testing.T, cfg Config, q rankwire.Question) (*World, wire.Reply) {
 	require.Equal(t, 0, w.Outcome.Code)
 	require.Len(t, w.Answers, 1)
 	require.Equal(t, uint32(7), w.Answers[0].ID)
-	onceEach(t, crossed, 2*w.Sent[wire.KindQuery])
+	requireOnceEach(t, crossed, 2*w.Sent[wire.KindQuery])
 	return w, w.Answers[0]
 }
 
 // mostAnswer bounds the frame of a status, in bytes, however large the job is.
 const mostAnswer = 200
 
-// status of 1,048,576 ranks is one message down and one up on each edge, each as small as that of a
-// few ranks, and nothing else that the job sends changes.
+// A status query of all ranks costs one message down and one up on each edge. A reply has less than mostAnswer bytes on
+// average, and the job sends no further messages. At full size the job has 1,048,576 ranks.
 func TestAskMillion(t *testing.T) {
 	const ppn = 64
 	cfg := plan(scale.nodes, ppn, "kary:8")

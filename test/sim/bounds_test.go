@@ -12,9 +12,9 @@ import (
 	"ibrun/job"
 )
 
-// The bounds of docs/faults.md at 1,000 agents, on links that take 10 ms: the root knows of a
-// killed process within 100 ms for each link between them, and nothing of the job is left a second
-// after the grace, which ranks that ignore SIGTERM use up.
+// TestBoundsAtAThousand checks the bounds of docs/faults.md on links that take 10 ms. The root knows of a killed
+// process within 100 ms for each link between them. The job has ended a second after the grace, which ranks that ignore
+// SIGTERM use up. At full size there are 1,000 agents.
 func TestBoundsAtAThousand(t *testing.T) {
 	const hop, perHop = 10 * time.Millisecond, 100 * time.Millisecond
 	nodes := min(1000, scale.nodes)

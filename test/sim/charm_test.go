@@ -21,7 +21,7 @@ import (
 // says initnode, waits in one barrier and says ending.
 type charmRanks struct {
 	*World
-	turns
+	callQueue
 	t       *testing.T
 	job     *job.Job
 	servers []*charmserver.Server
@@ -63,7 +63,7 @@ func (x *charmRanks) obey(node uint32, effects []charmserver.Effect) {
 	for _, e := range effects {
 		x.add(func() { x.effect(node, e) })
 	}
-	x.takeAll()
+	x.runAll()
 }
 
 func (x *charmRanks) effect(node uint32, e charmserver.Effect) {

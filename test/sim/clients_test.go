@@ -22,14 +22,14 @@ import (
 // takes its leave.
 type clients struct {
 	*World
-	turns
+	callQueue
 	t       *testing.T
 	cfg     Config
 	servers []*pmiserver.Server
 	ranks   []client
 	gets    func(rank, i int) (from int, more bool) // the i-th value that a rank gets
-	wrong   func(rank, from int, words string)      // a get that was answered otherwise than it should
-	taken   int                                     // gets that were answered
+	wrong   func(rank, from int, words string)      // called if the reply to a get is not the value of rank from
+	taken   int                                     // number of answered gets
 
 	// leaves is when a rank leaves at the earliest, if there is no barrier at the
 	// end. Then ranks read when the test says so.
@@ -38,16 +38,18 @@ type clients struct {
 
 type client struct{ at, got, from int }
 
-// turns calls functions one after the other, those that a function adds after it.
-type turns struct {
+// callQueue runs functions one at a time. A function that a running function adds is called later, because a server
+// must not be called while it is still handling an event.
+type callQueue struct {
 	waiting []func()
 	busy    bool
 }
 
-func (q *turns) add(f func()) { q.waiting = append(q.waiting, f) }
+func (q *callQueue) add(f func()) { q.waiting = append(q.waiting, f) }
 
-// takeAll calls all functions. If it is called from one of them, its caller goes on.
-func (q *turns) takeAll() {
+// runAll calls the queued functions until none is left. If a queued function calls runAll, the inner call returns at
+// once, and the outer call runs the functions that were added.
+func (q *callQueue) runAll() {
 	if q.busy {
 		return
 	}
@@ -126,7 +128,7 @@ func (x *clients) obey(node uint32, effects []pmiserver.Effect) {
 			x.t.Fatal(e.Text)
 		}
 	}
-	x.takeAll()
+	x.runAll()
 }
 
 // next takes a rank's next step.

@@ -16,7 +16,7 @@ import (
 type ward struct {
 	*World
 	ranks    uint32
-	crossed  map[crossing]int          // frames of failures
+	crossed  map[crossing]int          // number of Failures frames
 	notified map[uint32]map[uint32]int // by rank: of which ranks, how often
 }
 
@@ -25,7 +25,7 @@ func newWard(n, ppn int, shape string) *ward {
 	cfg.Run = time.Minute
 	cfg.Policy.KillOnBad, cfg.Job.Launch.KeepGoing = false, true
 	w := &ward{ranks: cfg.Job.Size, notified: map[uint32]map[uint32]int{}}
-	w.crossed = crossings(&cfg, rankwire.KindFailures)
+	w.crossed = countCrossings(&cfg, rankwire.KindFailures)
 	cfg.ToRank = func(_, rank uint32, m frame.Message) {
 		f, _ := m.(rankwire.Failures)
 		for s := range f.Ranks.All() {
@@ -57,8 +57,8 @@ func (w *ward) fail(ppn int, spread func() time.Duration, ranks ...uint32) {
 
 func at(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
 
-// A failure costs one frame on each edge down, and one up on each edge between its node and the
-// root; nobody's failure costs nothing. Every other rank is told, once.
+// A failure costs one frame down on each edge, and one frame up on each edge between the failed rank's node and the
+// root. Every other rank is notified once. A job without failures sends no such frames.
 func TestFailures(t *testing.T) {
 	const nodes, ppn = 64, 2
 	for _, shape := range shapes {
@@ -72,7 +72,7 @@ func TestFailures(t *testing.T) {
 		require.NoError(t, w.Run(time.Hour))
 		require.Equal(t, 137, w.Outcome.Code)
 		up := len(w.crossed) - nodes
-		onceEach(t, w.crossed, nodes+up)
+		requireOnceEach(t, w.crossed, nodes+up)
 		for edge := range uint32(nodes) {
 			require.Contains(t, w.crossed, crossing{edge, false, rankwire.KindFailures}, shape)
 		}
@@ -105,7 +105,8 @@ func TestManyFailures(t *testing.T) {
 		}
 		w.fail(ppn, func() time.Duration { return time.Duration(r.IntN(20_000)) * time.Microsecond }, victims...)
 		require.NoError(t, w.Run(time.Hour))
-		most := 8 // one at once, and one more for each level that holds others back; of 100
+		// Of 100 failures, an edge carries the first at once. The rest share one frame for each level that merges them.
+		most := 8
 		if shape == "chain" {
 			most = nodes + 2
 		}

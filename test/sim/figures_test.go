@@ -10,8 +10,9 @@ import (
 	"ibrun/bootstrap/wire"
 )
 
-// What PMI costs on the wire when 65,536 ranks on 4,096 nodes put 400 bytes each and each rank
-// reads log2 n of the values. Policy eager would send all values down each edge.
+// TestPMIBytesAtScale measures the bytes that PMI sends when each of n ranks puts 400 bytes and reads log2 n values.
+// Policy eager would send all values down each edge. At full size, 65,536 ranks on 4,096 nodes, that must cost more
+// than 80 times as much.
 func TestPMIBytesAtScale(t *testing.T) {
 	t.Parallel()
 	nodes, ppn := scale.clientNodes, 16
@@ -24,14 +25,14 @@ func TestPMIBytesAtScale(t *testing.T) {
 	all, root := x.bytes()
 	fences := x.Bytes[rankwire.KindCollect] + x.Bytes[rankwire.KindRelease]
 	eager := uint64(nodes * size * valueSize)
-	t.Logf("%d ranks on %d nodes put %d bytes each: %.1f MB on all edges, %.4f of eager's at least, and %.2f MB on "+
-		"the root's; a fence is %.0f bytes on an edge", size, nodes, valueSize, float64(all)/1e6,
+	t.Logf("%d ranks on %d nodes put %d bytes each: %.1f MB on all edges, at most %.4f of policy eager, and %.2f MB "+
+		"on the root's edges; a fence takes %.0f bytes on each edge", size, nodes, valueSize, float64(all)/1e6,
 		float64(all)/float64(eager), float64(root)/1e6, float64(fences)/float64(nodes)/2)
-	require.Less(t, fences, uint64(128*nodes), "a fence is as short for many ranks as for few")
+	require.Less(t, fences, uint64(128*nodes), "a fence carries no values, however many ranks there are")
 	if scale.whole() { // the values of few ranks cost no more than log2 n look-ups
 		require.Zero(t, x.Sent[wire.KindBulkFetch],
 			"log2 n values are no reason to send all: auto and lazy are the same")
 		require.Less(t, 80*all, eager)
-		require.Less(t, root, uint64(8*size*valueSize), "what eager sends to the eight children of the root")
+		require.Less(t, root, uint64(8*size*valueSize), "policy eager sends all values to the root's 8 children")
 	}
 }

@@ -154,8 +154,8 @@ func TestLaunchWithSlowAndDeadNodes(t *testing.T) {
 		require.Less(t, upBy(w, ""), most+detection, "seed %d", seed)
 		worst, fixed = max(worst, live), max(fixed, upBy(run(seed, false), "node"))
 	}
-	t.Logf("the last live node of %d launches: bound late %v, in a fixed tree %v, %.1f times; T* and the slowest "+
-		"session are %v", launches, worst, fixed, float64(fixed)/float64(worst), most)
+	t.Logf("the last live node of %d launches is up after %v if bound late and after %v in a fixed tree, %.1f times "+
+		"as long; T* plus the slowest session is %v", launches, worst, fixed, float64(fixed)/float64(worst), most)
 	require.Greater(t, fixed, 5*worst)
 }
 

@@ -22,14 +22,14 @@ import (
 // rank asks for the job, commits, fences, gets what some others have committed, fences and leaves.
 type pmixClients struct {
 	*World
-	turns
+	callQueue
 	t       *testing.T
 	job     *job.Job
 	servers []*pmixserver.Server
 	ranks   []pmixRank
 	gets    func(rank, i int) (from int, more bool) // the i-th rank that a rank gets the values of
-	taken   int                                     // gets that were answered
-	given   int                                     // bytes of the job that the last rank was told
+	taken   int                                     // number of answered gets
+	given   int                                     // bytes of job information in the newest reply to a rank
 }
 
 type pmixRank struct {
@@ -90,7 +90,7 @@ func (x *pmixClients) obey(node uint32, effects []pmixserver.Effect) {
 			x.t.Fatal(e.Text)
 		}
 	}
-	x.takeAll()
+	x.runAll()
 }
 
 // next takes a rank's next step.

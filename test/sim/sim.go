@@ -80,8 +80,8 @@ type World struct {
 	Outcome *core.Outcome
 	// Sent counts messages by kind, for all links together.
 	Sent map[frame.Kind]int
-	// Bytes counts the frames between agents, by kind, and RootBytes those of them
-	// that the root sends or takes.
+	// Bytes counts the bytes of the frames between agents, by kind. RootBytes counts those of
+	// frames that the root sends or receives.
 	Bytes     map[frame.Kind]uint64
 	RootBytes map[frame.Kind]uint64
 	Reports   []any
@@ -96,7 +96,8 @@ type World struct {
 	// session to a host came up.
 	Spawned map[uint32]int
 	Stopped map[uint32]bool // nodes whose ranks are stopped
-	// Strays counts, by node, processes that nobody on the node is left to kill.
+	// Strays counts, by node, the processes that survived the agent and its reaper. A sweep of
+	// the node kills them.
 	Strays map[uint32]uint32
 	Starts map[uint32]uint8 // by rank: how often it was restarted
 	Up     map[string]time.Duration

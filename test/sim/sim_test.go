@@ -34,15 +34,17 @@ func plan(n, ranks int, shape string) Config {
 
 var shapes = []string{"flat", "chain", "kary:2", "kary:8", "binomial", "two-level", "greedy", "auto"}
 
-// crossing is an edge, named by its child, with a direction and a kind of message.
+// crossing identifies the messages of one kind that cross an edge in one direction. An edge has the number of its
+// child node.
 type crossing struct {
 	edge uint32
 	up   bool
 	kind frame.Kind
 }
 
-// crossings counts the messages of some kinds that go over each edge.
-func crossings(cfg *Config, kinds ...frame.Kind) map[crossing]int {
+// countCrossings sets cfg.Sent to count the messages of the given kinds on each edge. It returns the counts, which grow
+// while the job runs.
+func countCrossings(cfg *Config, kinds ...frame.Kind) map[crossing]int {
 	counts := map[crossing]int{}
 	cfg.Sent = func(edge uint32, up bool, m frame.Message) {
 		if slices.Contains(kinds, m.Kind()) {
@@ -52,8 +54,8 @@ func crossings(cfg *Config, kinds ...frame.Kind) map[crossing]int {
 	return counts
 }
 
-// onceEach checks that n messages crossed edges, none of them twice.
-func onceEach(t *testing.T, counts map[crossing]int, n int) {
+// requireOnceEach asserts that counts has n crossings and that each of them was counted once.
+func requireOnceEach(t *testing.T, counts map[crossing]int, n int) {
 	t.Helper()
 	require.Len(t, counts, n)
 	for c, times := range counts {
@@ -65,7 +67,7 @@ func onceEach(t *testing.T, counts map[crossing]int, n int) {
 // each edge, and nothing besides.
 func succeed(t *testing.T, cfg Config) *World {
 	t.Helper()
-	crossed := crossings(&cfg, wire.KindLaunch, wire.KindReady, wire.KindExit)
+	crossed := countCrossings(&cfg, wire.KindLaunch, wire.KindReady, wire.KindExit)
 	w := New(cfg)
 	require.NoError(t, w.Run(time.Hour))
 	n := cfg.Nodes.Len()
@@ -78,7 +80,7 @@ func succeed(t *testing.T, cfg Config) *World {
 		require.Zero(t, heartbeats)
 	}
 	require.Equal(t, map[frame.Kind]int{wire.KindLaunch: n, wire.KindReady: n, wire.KindExit: n}, w.Sent)
-	onceEach(t, crossed, 3*n)
+	requireOnceEach(t, crossed, 3*n)
 	return w
 }
 

@@ -14,7 +14,7 @@ func init() {
 		daemons: 100}
 }
 
-// TestFullSize runs the tests that are samples without the build tag soak.
+// TestFullSize runs at full size the tests that are reduced without the build tag soak.
 func TestFullSize(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"AskMillion": TestAskMillion, "BoundsAtAThousand": TestBoundsAtAThousand, "BudgetAtScale": TestBudgetAtScale,

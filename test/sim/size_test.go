@@ -10,7 +10,7 @@ type sizes struct {
 	faults, repairs, relaunches, daemons int
 }
 
-// scale is a sample. TestFullSize, which has the build tag soak, runs all.
+// scale holds the reduced sizes of a normal run. With the build tag soak it holds the full sizes, for TestFullSize.
 var scale = sizes{agents: 512, clientNodes: 16, nodes: 128, part: 16, faults: 8, repairs: 1, relaunches: 1, daemons: 1}
 
 func (s sizes) whole() bool { return s.part == 1 }

@@ -18,7 +18,8 @@ var (
 	learning = job.Transport{Learn: true}
 )
 
-// subtrees notes the ranks below each edge, by the edge's child.
+// subtrees returns a map from the child node of each edge to the number of ranks below the edge. It sets cfg.Sent to
+// fill the map from the Launch messages, and still calls the previous cfg.Sent.
 func subtrees(cfg *Config) map[uint32]int {
 	below := map[uint32]int{}
 	sent := cfg.Sent
