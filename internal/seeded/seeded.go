@@ -17,9 +17,9 @@ var seed = flag.Uint64("seed", 0, "run only this schedule of the simulator, and 
 type Counts map[[2]int]int
 
 // Run calls schedule with the seeds 1 to n for two ranks and 1 to n/10 for eight ranks, where n is the parameter
-// schedules. It returns the sum of their counts. With the option -seed it calls schedule with that seed only, logs its events and
-// returns no counts. Without -seed the log function is nil. A failure prints the command that replays the schedule.
-// Pkg is the folder of the calling package in this command.
+// schedules. It returns the sum of their counts. With the option -seed it calls schedule with that seed only, logs its
+// events and returns no counts. Without -seed the log function is nil. A failure prints the command that replays the
+// schedule. Pkg is the folder of the calling package in this command.
 func Run(t *testing.T, schedules int, pkg string,
 	schedule func(seed uint64, ranks int, log func(string, ...any)) (Counts, error),
 ) Counts {
