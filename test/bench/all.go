@@ -15,8 +15,8 @@ import (
 	"ibrun/test/bench/figure"
 )
 
-// all runs targets of make in turn. It writes each figure with its bound to a page, beside the figure of the
-// previous run. Rows of other targets stay on the page. It fails if a target fails.
+// all runs targets of make one after the other. It writes each figure with its bound to a page, beside the figure
+// of the previous run. The page keeps its rows of other targets. all returns an error if a target fails.
 func all(args []string) error {
 	var page string
 	var targets []string
@@ -32,7 +32,7 @@ func all(args []string) error {
 	}, os.Stdout)
 }
 
-// row is a line of the page's table.
+// row is one line of the table on the page.
 type row struct{ target, what, got, before, bound, verdict string }
 
 // Values of row.verdict.
@@ -83,11 +83,11 @@ func runAll(page string, targets []string, measure func(string) ([]byte, error),
 
 func decimal(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
 
-// noise is the fraction by which a value may differ from that of the previous run before it is printed.
+// noise is the relative difference to the previous run that is ignored. A figure that differs more is printed.
 const noise = 0.15
 
-// compare adds the value of the previous run to the row, and prints the row if the value has changed by more
-// than noise.
+// compare copies the value of the previous run from old to the row, and prints the row if both values differ by
+// more than noise.
 func (r *row) compare(old []row, to io.Writer) {
 	i := slices.IndexFunc(old, func(o row) bool { return o.target == r.target && o.what == r.what })
 	if i < 0 {

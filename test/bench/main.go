@@ -1,5 +1,5 @@
-// Command bench measures ibrun beside other programs. `bench` alone lists its subcommands. The script run
-// builds the programs that a subcommand needs, and runs it.
+// Command bench compares the performance of ibrun with that of other programs. Without arguments it lists its
+// subcommands. The script test/bench/run builds the programs that a subcommand needs and runs the subcommand.
 package main
 
 import (
@@ -14,7 +14,8 @@ import (
 	"ibrun/test/bench/mpi"
 )
 
-// command is a subcommand. If its name begins with a colon, a benchmark starts it as a further process.
+// command is a subcommand. A name with a leading colon marks a subcommand that other subcommands start as a process.
+// It is not listed.
 type command struct {
 	name, args string
 	run        func(args []string) error

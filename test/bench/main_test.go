@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSubcommandsAreListedAndRun requires of each subcommand that it is listed with its arguments, fails without
-// them, and is run by the script.
+// TestSubcommandsAreListedAndRun requires that each subcommand fails without arguments, and that each one whose name
+// has no leading colon is listed with its arguments and started by the script run.
 func TestSubcommandsAreListedAndRun(t *testing.T) {
 	var list bytes.Buffer
 	require.NoError(t, run(nil, &list))
@@ -29,8 +29,8 @@ func TestSubcommandsAreListedAndRun(t *testing.T) {
 	require.EqualError(t, run([]string{"none"}, &list), `no such subcommand: "none"; bench alone lists them`)
 }
 
-// TestAllKeepsFiguresOnAPage runs all twice. The page must have missed bounds first, the values of the previous
-// run, and the rows that were not measured again.
+// TestAllKeepsFiguresOnAPage calls runAll twice. The page must list missed bounds first, show the values of the
+// previous run, and keep the rows that the second call does not measure.
 func TestAllKeepsFiguresOnAPage(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "page.md")
 	outputs := map[string]string{

@@ -75,8 +75,8 @@ func (b *Bounds) Err() error {
 	return fmt.Errorf("missed: %s", strings.Join(b.missed, "; "))
 }
 
-// Keep writes the table of a command to a document. It replaces the table that the same command wrote before,
-// which it passes to the function. If the document has none, the table is added at its end.
+// Keep replaces the table of a command in a document. It calls table with the text of the old table, and writes the
+// text that table returns. If the document has no table of the command, Keep adds the new one at its end.
 func Keep(path, command string, table func(before string) string) error {
 	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -1,5 +1,5 @@
-// Package figure has the common parts of the benchmarks: a description of the machine, measurements that take
-// turns, timed commands, medians, bounds, and tables in documents. It does not depend on what is measured.
+// Package figure has the functions that all benchmarks share. It describes the machine, measures several functions
+// in turns, runs and times commands, computes medians, compares values with bounds, and writes tables to documents.
 package figure
 
 import (
@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine describes the machine of a benchmark in one line, with the load of the last minute.
+// Machine returns one line with the processors, the kernel, the Go version and the load of the last minute.
 func Machine() string {
 	model := "processor unknown"
 	text, _ := os.ReadFile("/proc/cpuinfo") // for the user
@@ -35,8 +35,8 @@ func Machine() string {
 	return fmt.Sprintf("%d x %s, Linux %s, %s, load %s", runtime.NumCPU(), model, release, runtime.Version(), load)
 }
 
-// Parse stores the arguments of a benchmark in variables of the types *string, *int (a number above 0) and, as
-// the last one, *[]string (one argument or more).
+// Parse stores the arguments of a benchmark in the variables that into points to. An int must be above 0. A
+// []string must be the last variable, and takes all remaining arguments, of which there must be at least one.
 func Parse(args []string, into ...any) error {
 	for i, v := range into {
 		if i >= len(args) {
@@ -62,7 +62,7 @@ func Parse(args []string, into ...any) error {
 	return nil
 }
 
-// Median returns the median of some values. Of an even number it is the larger one of the middle two, of none 0.
+// Median returns the median of values: for an even number of them the larger middle one, and 0 if there are none.
 func Median[T cmp.Ordered](values []T) (middle T) {
 	if len(values) == 0 {
 		return middle
@@ -71,14 +71,14 @@ func Median[T cmp.Ordered](values []T) (middle T) {
 	return sorted[len(sorted)/2]
 }
 
-// Time returns how long a function takes, and its error.
+// Time calls f. It returns how long the call took, and the error of f.
 func Time(f func() error) (time.Duration, error) {
 	began := time.Now()
 	err := f()
 	return time.Since(began), err
 }
 
-// Repeat calls a function n times, until one call fails.
+// Repeat calls f up to n times. It returns the first error, after which it does not call f again.
 func Repeat(n int, f func() error) error {
 	for range n {
 		if err := f(); err != nil {
@@ -98,6 +98,6 @@ func Microseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 // (RUSAGE_CHILDREN).
 func CPU(who int) time.Duration {
 	var u unix.Rusage
-	_ = unix.Getrusage(who, &u) // it cannot fail for these two
+	_ = unix.Getrusage(who, &u) // cannot fail for RUSAGE_SELF and RUSAGE_CHILDREN
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -38,8 +38,8 @@ func TestParseStoresArguments(t *testing.T) {
 	require.Error(t, Parse([]string{"a"}, &text, &rest))
 }
 
-// TestMeasureTakesTurns measures two ways. Both must run in each round until one fails. The values of the first
-// round are dropped, and a round that is left out has no value.
+// TestMeasureTakesTurns requires that Measure runs two ways alternately until one fails, drops the values of the
+// first round, and stores no value for a round that returns ErrLeftOut.
 func TestMeasureTakesTurns(t *testing.T) {
 	var order string
 	value := 0.0
@@ -61,8 +61,8 @@ func TestMeasureTakesTurns(t *testing.T) {
 	require.Equal(t, "abababab", order)
 }
 
-// TestRunEndsCommands requires that an error has the standard error of the command, and that a command that hangs
-// is killed.
+// TestRunEndsCommands requires that Run returns an error with the standard error of a command that fails, and
+// kills a command that takes too long.
 func TestRunEndsCommands(t *testing.T) {
 	r, err := Run(waitfor.Deadline, exec.Command("sh", "-c", "echo a"))
 	require.NoError(t, err)
@@ -73,7 +73,7 @@ func TestRunEndsCommands(t *testing.T) {
 	require.ErrorContains(t, err, "killed")
 }
 
-// TestBoundsAreParsed requires that ParseFigures finds what Bounds prints, between other lines.
+// TestBoundsAreParsed requires that ParseFigures finds the lines that Bounds prints among other lines.
 func TestBoundsAreParsed(t *testing.T) {
 	var text bytes.Buffer
 	text.WriteString("a line: 3\n")
@@ -88,8 +88,8 @@ func TestBoundsAreParsed(t *testing.T) {
 	}, ParseFigures(text.Bytes()))
 }
 
-// TestKeepReplacesTheTable writes a table twice. The second must replace the first, and the rest of the document
-// must stay.
+// TestKeepReplacesTheTable requires that the second table of a command replaces its first one, and that the text
+// before and after the table stays.
 func TestKeepReplacesTheTable(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "page.md")
 	require.NoError(t, os.WriteFile(page, []byte("# Figures\n"), 0o644))

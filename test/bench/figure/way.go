@@ -12,17 +12,18 @@ import (
 	"time"
 )
 
-// Way is one of several ways to do the same thing. Do measures one round, and Values has its results.
+// Way is a function that is measured beside others that do the same. Each call of Do measures one round and returns
+// its value. Measure appends the values to Values.
 type Way struct {
 	Name   string
 	Do     func() (float64, error)
 	Values []float64
 }
 
-// ErrLeftOut is returned by Do for a round that does not count.
+// ErrLeftOut is returned by Do if the round has no value. Measure then goes on.
 var ErrLeftOut = errors.New("left out")
 
-// Timed returns a way whose values are the milliseconds that a function takes.
+// Timed returns a Way whose values are the milliseconds that f takes.
 func Timed(name string, f func() error) *Way {
 	return &Way{Name: name, Do: func() (float64, error) {
 		took, err := Time(f)
@@ -30,8 +31,8 @@ func Timed(name string, f func() error) *Way {
 	}}
 }
 
-// Measure runs each way once in each round, so that other load of the machine affects all of them alike. It
-// drops the values of the first warm rounds, and returns at the first error.
+// Measure calls Do of each way once in each round, so that other load of the machine affects all ways alike. It
+// makes warm rounds whose values are dropped and then the given number of rounds. It stops at the first error.
 func Measure(warm, rounds int, ways ...*Way) error {
 	for round := range warm + rounds {
 		for _, w := range ways {
@@ -47,24 +48,24 @@ func Measure(warm, rounds int, ways ...*Way) error {
 	return nil
 }
 
-// Median returns the median of the rounds.
+// Median returns the median of w.Values.
 func (w *Way) Median() float64 { return Median(w.Values) }
 
-// Over returns the median of w divided by the median of another way.
+// Over returns the median of w divided by the median of other.
 func (w *Way) Over(other *Way) float64 { return w.Median() / other.Median() }
 
-// Result is the output of a command and the time that it used.
+// Result has the output of a command, how long it ran, and its CPU time with that of its children.
 type Result struct {
-	Out, Said []byte // its standard output and its standard error
+	Out, Said []byte // the standard output and the standard error
 	Took, CPU time.Duration
 }
 
-// Run runs a command to its end. After patience it kills the command's process group. An error contains the
-// standard error of the command.
+// Run starts a command in a process group of its own and waits until it has ended. If that takes longer than
+// patience, Run kills the process group. If the command fails, the error contains its standard error.
 func Run(patience time.Duration, cmd *exec.Cmd) (r Result, err error) {
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
-	cmd.WaitDelay = time.Second // for a process that has left the group and still has the standard output open
+	cmd.WaitDelay = time.Second // limits the wait for processes outside the group that hold the output open
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
@@ -84,15 +85,15 @@ func Run(patience time.Duration, cmd *exec.Cmd) (r Result, err error) {
 	return r, nil
 }
 
-// Job describes a job on the first nodes of a virtual cluster, with host files for launchers.
+// Job describes a job on the first nodes of a virtual cluster, and names the host files for its launchers.
 type Job struct {
 	Nodes, PerNode int
 	Ranks          int
 	Names          []string // of the nodes
-	Hydra, OpenMPI string   // host files: one for ibrun and mpiexec.hydra, one for Open MPI
+	Hydra, OpenMPI string   // paths of the host files for ibrun and mpiexec.hydra, and for Open MPI
 }
 
-// NewJob returns a Job whose host files are in a folder.
+// NewJob writes the host files of a job to dir, and returns the Job.
 func NewJob(dir string, nodes, perNode int) (*Job, error) {
 	j := &Job{Nodes: nodes, PerNode: perNode, Ranks: nodes * perNode, Names: Names(nodes),
 		Hydra: filepath.Join(dir, "hydra"), OpenMPI: filepath.Join(dir, "openmpi")}

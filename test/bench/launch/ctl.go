@@ -12,14 +12,14 @@ import (
 	"ibrun/test/bench/figure"
 )
 
-// running is a running job that `ibrun ctl` controls.
+// running is a job that runs while `ibrun ctl` commands are measured.
 type running struct {
-	ibrun, dir string // dir has the control socket
+	ibrun, dir string // the program, and the folder of the control socket
 	job        *exec.Cmd
 }
 
 func start(ibrun string, args ...string) (*running, error) {
-	dir, err := os.MkdirTemp("", "ctl") // the path of a socket has 107 bytes at most
+	dir, err := os.MkdirTemp("", "ctl") // short, because the path of a socket is limited to 107 bytes
 	if err != nil {
 		return nil, err
 	}
@@ -40,11 +40,11 @@ func (r *running) command(args ...string) *exec.Cmd {
 
 func (r *running) close() {
 	_ = r.job.Process.Signal(syscall.SIGTERM)
-	_ = r.job.Wait() // fails, because the job was ended
+	_ = r.job.Wait() // returns an error, because the job was terminated
 	os.RemoveAll(r.dir)
 }
 
-// way returns a way that runs ibrun with some arguments.
+// way returns a Way that measures how long ibrun runs with some arguments.
 func (r *running) way(name string, args ...string) *figure.Way {
 	return figure.Timed(name, func() error {
 		_, err := figure.Run(patience, r.command(args...))
@@ -52,8 +52,8 @@ func (r *running) way(name string, args ...string) *figure.Way {
 	})
 }
 
-// ctl returns a way that runs a command of ctl. It repeats the command until it succeeds once, because the job
-// is still starting.
+// ctl returns a Way that measures a subcommand of `ibrun ctl` on the job. Before it returns, it repeats the
+// subcommand until it succeeds, because the job may still be starting.
 func (r *running) ctl(name, verb string, args ...string) (*figure.Way, error) {
 	w := r.way(name, append([]string{"ctl", verb, "--job", strconv.Itoa(r.job.Process.Pid)}, args...)...)
 	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
@@ -98,8 +98,8 @@ func Exec(args []string) error {
 }
 
 // Resize measures how long a running job takes to grow by four nodes of a virtual cluster and to shrink
-// back, beside a restart of the whole job on all nodes. PROGRAM is examples/resize. It also prints the times
-// that are published of Charm++ for the same steps, on another machine.
+// back, beside a restart of the whole job on all nodes. PROGRAM is examples/resize. Resize also prints the
+// published times of Charm++ for the same changes, which were measured on another machine.
 func Resize(args []string) error {
 	const by = 4
 	var ibrun, program string
@@ -126,8 +126,8 @@ func Resize(args []string) error {
 	if err != nil {
 		return err
 	}
-	whole := append([]string{"--hosts", strings.Join(names, ",")}, work...)
-	restart := r.way("restart", append(whole, "-steps", "1")...)
+	restartArgs := append([]string{"--hosts", strings.Join(names, ",")}, work...)
+	restart := r.way("restart", append(restartArgs, "-steps", "1")...)
 	if err := figure.Measure(1, rounds, grow, shrink, restart); err != nil {
 		return err
 	}

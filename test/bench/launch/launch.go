@@ -2,9 +2,9 @@
 //
 //   - launches beside mpiexec.hydra, mpirun and bare sessions, over the same sshd or the same rsh stand-in of
 //     a virtual cluster
-//   - launches beside the best possible tree
+//   - launches beside the shortest possible launch by a tree of agents
 //   - ibrun ctl exec, and a job that grows and shrinks
-//   - jobs of Slurm
+//   - ibrun and srun in jobs of Slurm
 //   - one ssh session
 //   - the start of a rank
 //   - reading the topology of a node
@@ -24,8 +24,9 @@ import (
 	"ibrun/test/bench/figure"
 )
 
-// Launch measures some cases, writes them to a file, and fails if a bound is missed. IBRUN is installed, like
-// the other launchers (test/installed). COPY is the same program at another path, so each node must look for it.
+// Launch measures launches in the given cases, and writes their times to FILE. It returns an error if a bound is
+// missed. IBRUN is installed below /opt, like the other launchers below /usr (test/installed). COPY is the same
+// program outside these folders. ibrun then makes each node search for the program, which takes longer.
 func Launch(args []string) error {
 	var ibrun, elsewhere, file string
 	var rounds int
@@ -47,11 +48,11 @@ func Launch(args []string) error {
 	})
 }
 
-// maxAfter limits the time of ibrun divided by that of an older build, for a change that should not make it
-// slower.
+// maxAfter limits the time of IBRUN divided by that of OLDER.
 const maxAfter = 1.03
 
-// Before launches the same jobs with two builds of ibrun, in turns.
+// Before launches the same jobs with IBRUN and with its older build OLDER in turns, to find changes that made ibrun
+// slower.
 func Before(args []string) error {
 	var ibrun, earlier string
 	var rounds int
@@ -69,7 +70,7 @@ func Before(args []string) error {
 	})
 }
 
-// eachCase measures and prints some cases, and passes each row to take.
+// eachCase measures and prints some cases, and calls take with the row of each.
 func eachCase(rounds int, cases []string, contestants func(*stage) []*contestant,
 	take func(row, *figure.Bounds) error) error {
 	fmt.Println(figure.Machine())
@@ -131,7 +132,7 @@ func (r row) print() {
 	}
 }
 
-// maxOwn limits the CPU time of ibrun per node without that of sessions and ranks, in milliseconds.
+// maxOwn limits the CPU time of ibrun per node in milliseconds, without that of sessions and ranks.
 const maxOwn = 3
 
 // judge compares the row with its bounds.
@@ -162,11 +163,11 @@ func (r row) judge(b *figure.Bounds) {
 	}
 }
 
-// columns lists the contestants in the file. For each of them the file has the median time and the CPU time per
-// node, in milliseconds.
+// columns lists the contestants in the order of FILE. FILE has two columns for each of them: the median time, and
+// the CPU time per node, both in milliseconds.
 var columns = []string{ours, uninstalled, "ibrun --ssh exec", floorName, hydra, openMPI}
 
-// save writes the row to a table, in place of an earlier row of the same case. plot/launch.gp draws the table.
+// save writes the row to a file. It replaces the earlier row of the same case. plot/launch.gp plots the file.
 func (r row) save(file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -198,7 +199,7 @@ const (
 	maxSpread      = 1.5
 )
 
-// Spread shows how much launches of the same job differ.
+// Spread measures how much the times of launches of the same job differ.
 func Spread(args []string) error {
 	var ibrun string
 	if err := figure.Parse(args, &ibrun); err != nil {
@@ -219,7 +220,7 @@ func Spread(args []string) error {
 	return bounds.Err()
 }
 
-// self returns the path of this program.
+// self returns the path of the running program.
 func self() string {
 	path, err := os.Executable()
 	if err != nil {
@@ -228,7 +229,7 @@ func self() string {
 	return path
 }
 
-// absolute returns an absolute path, because hosts have another working directory.
+// absolute returns path as an absolute path, because hosts of a cluster have another working directory.
 func absolute(path string) string {
 	abs, err := filepath.Abs(path)
 	if err != nil {

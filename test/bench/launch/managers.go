@@ -13,14 +13,14 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// Bounds of the time of a launch, divided by that of plain srun.
+// Upper bounds of the time of a launch by ibrun over srun and over ssh, divided by that of plain srun.
 const (
 	maxOverSrun = 1.2
 	maxOverSSH  = 1.4
 )
 
-// Managers compares ibrun in a job of a real Slurm with plain srun. ibrun starts its agents by one step of srun
-// each, by one step for all, and over ssh. Managers brings up a cluster of its own.
+// Managers compares ibrun with plain srun in a job of a real Slurm, on a virtual cluster that it brings up. ibrun
+// starts its agents with one srun step each, with one srun step for all, and over ssh.
 func Managers(args []string) error {
 	var ibrun string
 	var nodes, each, rounds int

@@ -21,19 +21,20 @@ import (
 
 const (
 	maxOfPosix = 1.15
-	inARow     = 16 // starts without a pause, like those of the ranks of a node
-	lone       = 4  // single starts before them
+	inARow     = 16 // starts one after the other, as an agent starts the ranks of its node
+	lone       = 4  // single starts in each round, before those in a row
 )
 
-// starter is a process that starts programs. It reads a number of starts, and prints four times in
-// nanoseconds: until all programs run, until all have ended, its own CPU time, and the CPU time of the
-// programs. Each starter is a separate process, so that its CPU time can be told from that of the others.
+// starter is a process that starts programs: this program with :starts, or c/posix.c. It reads the number of
+// programs to start, and prints four times in nanoseconds: until all programs run, until all have ended, its own
+// CPU time, and the CPU time of the programs. The starters that are compared are separate processes, so that each
+// one measures its own CPU time.
 type starter struct {
 	name string
 	cmd  *exec.Cmd
 	in   io.WriteCloser
 	out  *bufio.Reader
-	// Results for each start, in microseconds.
+	// Measured times per start, in microseconds. cpu includes own.
 	lone, running, ended, own, cpu []float64
 }
 
@@ -62,7 +63,7 @@ func (s *starter) start(count int) (times [4]float64, err error) {
 	return times, err
 }
 
-// turn makes lone single starts, and then inARow starts without a pause.
+// turn measures one round: lone single starts, and then inARow starts one after the other.
 func (s *starter) turn() (float64, error) {
 	for range lone {
 		times, err := s.start(1)
@@ -131,7 +132,7 @@ func Starts(args []string) error {
 	if err := figure.Parse(args, &mib, &program); err != nil {
 		return err
 	}
-	runtime.GOMAXPROCS(1) // like an agent
+	runtime.GOMAXPROCS(1) // as in an agent
 	weight := make([]byte, mib<<20)
 	for i := 0; i < len(weight); i += os.Getpagesize() {
 		weight[i] = 1
@@ -156,8 +157,8 @@ func Starts(args []string) error {
 	return nil
 }
 
-// startRow starts some processes and waits for all. It returns the time until all ran, without the time of
-// opening their descriptors.
+// startRow starts count processes one after the other and waits until all have ended. It returns the time until all
+// of them ran, without the time for opening their descriptors.
 func startRow(program string, count int) (running time.Duration, err error) {
 	var begun []*proc.Birth
 	var all []*proc.Process
@@ -194,7 +195,7 @@ func startRow(program string, count int) (running time.Duration, err error) {
 	return running, err
 }
 
-// descriptors opens the descriptors of a rank, and the agent's ends of them.
+// descriptors opens the descriptors of a rank (theirs) and the ends of them that the agent holds (ours).
 func descriptors() (theirs, ours []*os.File, err error) {
 	null, err := os.Open(os.DevNull)
 	theirs = append(theirs, null)

@@ -42,8 +42,8 @@ func session(host, command string) ([]byte, error) {
 	return text, err
 }
 
-// Floor runs a program on each node by a session from this host, with at most WINDOW sessions at a time. A
-// launcher cannot be faster. SHELL is "native" or the path of a remote shell.
+// Floor runs a program on each node over a session from this host, with at most WINDOW sessions at a time. Its time
+// shows how much of a launch the sessions alone take. SHELL is "native" or the path of a remote shell.
 func Floor(args []string) error {
 	var shell, program string
 	var nodes, window int
@@ -77,15 +77,15 @@ func Floor(args []string) error {
 	return errors.Join(append(fails, err)...)
 }
 
-// Bounds of native ssh beside the program ssh.
+// Bounds for native ssh, compared with the program ssh.
 const (
 	minAgainstDefault = 3.0  // the time of ssh divided by that of native ssh
-	minAgainstCheap   = 2.0  // the same for ssh with curve25519
+	minAgainstCheap   = 2.0  // the time of ssh with curve25519 divided by that of native ssh
 	maxShareOfCPU     = 0.25 // the CPU time of native ssh divided by that of ssh
 )
 
-// SSH measures one ssh session: by native ssh, by ssh as it is configured, and by ssh with a cheap key exchange,
-// all to the same sshd. The CPU time is that of the client, as the mean of all rounds.
+// SSH measures one ssh session to the same sshd by native ssh, by the program ssh as it is configured, and by ssh
+// with curve25519, a fast key exchange. The CPU time is that of the client, as the mean of all rounds.
 func SSH(args []string) error {
 	var rounds int
 	var host string

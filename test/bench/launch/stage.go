@@ -23,14 +23,14 @@ const patience = 90 * time.Second
 // group describes launches over one kind of session.
 type group struct {
 	name, how string
-	counts    []int         // numbers of nodes
-	perNode   []int         // numbers of ranks on each node
-	kex       string        // key exchange of the sshd, or "" for the default
+	counts    []int         // the numbers of nodes to measure
+	perNode   []int         // the numbers of ranks per node to measure
+	kex       string        // the key exchange of the sshd, or "" for the default
 	stand     bool          // use the rsh stand-in instead of ssh
 	latency   time.Duration // added to each session
 	alone     bool          // run only ibrun and bare sessions
-	here      bool          // use no sessions: the ranks run on the launcher's host
-	times     int           // multiplies the number of rounds, unless it is 0
+	here      bool          // start the ranks on the launcher's host, without sessions
+	times     int           // if not 0, the number of rounds is multiplied by it
 }
 
 var groups = map[string]group{
@@ -48,10 +48,10 @@ var groups = map[string]group{
 	"own-ssh": {how: "ssh, ibrun's own part", counts: []int{64}, perNode: []int{1}, alone: true},
 }
 
-// size is one case of a group.
+// size has the numbers of nodes and of ranks per node of a job.
 type size struct{ nodes, ppn int }
 
-// parseCase reads the name of a group, which stands for all its sizes, or a group and one size: ssh:64x16.
+// parseCase parses the name of a group, which selects all its sizes, or a group with one size, such as ssh:64x16.
 func parseCase(text string) (g group, sizes []size, err error) {
 	name, one, some := strings.Cut(text, ":")
 	g, ok := groups[name]
@@ -74,10 +74,10 @@ func parseCase(text string) (g group, sizes []size, err error) {
 	return g, sizes, nil
 }
 
-// large is the number of nodes from which on only contestants with a bound run, because others take minutes.
+// large is the number of nodes from which on `ibrun --ssh exec` is left out, because it takes minutes.
 const large = 256
 
-// program is the program of the ranks. It prints a line, so that a missing rank is noticed.
+// program is the program that each rank runs. It prints one line, so that a missing rank is noticed.
 const program = "hostname"
 
 // Names of contestants.
@@ -90,29 +90,29 @@ const (
 	floorName   = "bare sessions"
 )
 
-// contestant is one way of running a job. Its times are in milliseconds.
+// contestant is a command line that launches the job of a case. Its times are in milliseconds.
 type contestant struct {
 	figure.Way
 	argv  []string
-	lines int                     // the number of lines that it prints
-	cpus  []float64               // CPU time of all hosts per node, also for the first round
-	read  func(said []byte) error // reads the standard error, unless it is nil
+	lines int                     // the number of lines that the job must print
+	cpus  []float64               // CPU time of all hosts per node, including the first round
+	read  func(said []byte) error // if not nil, it is called with the standard error
 }
 
-// cpu returns the median of the CPU time without the first round.
+// cpu returns the median CPU time per node, without the first round.
 func (c *contestant) cpu() float64 { return figure.Median(c.cpus[1:]) }
 
-// stage is a cluster with the files that contestants need. If Cluster is nil, it is this machine.
+// stage is a virtual cluster with the files that contestants need. If Cluster is nil, jobs run on this machine.
 type stage struct {
 	*cluster.Cluster
 	group
 	size
-	shell string // the remote shell in place of ssh, or ""
+	shell string // the remote shell, or "" for ssh
 	job   *figure.Job
 	hosts []string // the hosts whose CPU time counts
 }
 
-// build returns a stage. It brings up a cluster, unless the group is here.
+// build returns a stage for a group. It brings up a virtual cluster unless g.here is set.
 func build(g group, s size) (*stage, error) {
 	st := &stage{group: g, size: s}
 	if g.here {
@@ -136,8 +136,8 @@ func build(g group, s size) (*stage, error) {
 	return st, nil
 }
 
-// slowShell writes a remote shell that waits before it runs another command. The latency is in the script,
-// because mpiexec.hydra cannot pass further arguments to its remote shell.
+// slowShell writes a script that sleeps for the latency and then runs command, for use as a remote shell. The latency
+// is part of the script, because mpiexec.hydra cannot pass further arguments to its remote shell.
 func slowShell(dir string, latency time.Duration, command string) (path string, err error) {
 	path = filepath.Join(dir, "after-"+latency.String())
 	script := fmt.Sprintf("#!/bin/sh\nsleep %g\n%s\n", latency.Seconds(), command)
@@ -152,7 +152,8 @@ func (s *stage) Close() error {
 	return s.Cluster.Close()
 }
 
-// contestants returns the installed contestants, ibrun first.
+// contestants returns the command lines to compare on the stage, with ibrun first. It leaves out a launcher whose
+// program is not installed.
 func (s *stage) contestants(ibrun string) (all []*contestant) {
 	ibrun = absolute(ibrun)
 	ranks := s.nodes * s.ppn
@@ -191,14 +192,14 @@ func (s *stage) contestants(ibrun string) (all []*contestant) {
 	}
 	add(hydra, ranks, slices.Concat([]string{"mpiexec.hydra"}, launcher,
 		[]string{"-n", n, "-f", s.job.Hydra, program})...)
-	if s.latency == 0 { // with a latency mpirun takes several times as long, and it has no bound
+	if s.latency == 0 { // with a latency mpirun takes several times as long, and no bound needs it
 		add(openMPI, ranks, slices.Concat([]string{"mpirun.openmpi"}, agent,
 			[]string{"--hostfile", s.job.OpenMPI, "-n", n, program})...)
 	}
 	return all
 }
 
-// cpu returns the CPU time of all hosts so far, from their control groups. Without a cluster it is 0.
+// cpu returns the CPU time that all hosts have used so far, from their control groups. Without a cluster it is 0.
 func (s *stage) cpu() (sum time.Duration, err error) {
 	for _, h := range s.hosts {
 		used, err := s.CPU(h)
@@ -210,7 +211,7 @@ func (s *stage) cpu() (sum time.Duration, err error) {
 	return sum, nil
 }
 
-// launch runs one job and returns its time in milliseconds.
+// launch runs the job of c once and returns its time in milliseconds.
 func (s *stage) launch(c *contestant) (float64, error) {
 	before, err := s.cpu()
 	if err != nil {
@@ -219,7 +220,7 @@ func (s *stage) launch(c *contestant) (float64, error) {
 	cmd := exec.Command(c.argv[0], c.argv[1:]...)
 	cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
 	if s.Cluster != nil {
-		env := append(cmd.Env, "XDG_CACHE_HOME="+filepath.Join(s.Shared(), "cache")) // where ibrun keeps launch costs
+		env := append(cmd.Env, "XDG_CACHE_HOME="+filepath.Join(s.Shared(), "cache")) // ibrun stores launch costs there
 		cmd = s.Command(context.Background(), c.argv...)
 		cmd.Env = env
 	}
@@ -238,7 +239,8 @@ func (s *stage) launch(c *contestant) (float64, error) {
 	return figure.Milliseconds(r.Took), err
 }
 
-// measure builds a stage and lets its contestants take turns, after a first round that does not count.
+// measure builds a stage and runs its contestants in turns, after a first round that does not count. It closes the
+// stage before it returns.
 func measure(rounds int, g group, s size, contestants func(*stage) []*contestant) (r row, err error) {
 	st, err := build(g, s)
 	if err != nil {

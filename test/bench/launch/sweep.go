@@ -13,14 +13,14 @@ import (
 	"ibrun/test/bench/figure"
 )
 
-// Sweep measures each combination of an added latency of sessions and a number of nodes.
+// Latencies that are added to each session, and numbers of nodes. Sweep measures each combination.
 var (
 	sweepLatencies = []time.Duration{0, 50 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second}
 	sweepNodes     = []int{16, 64, 256}
 )
 
-// Sweep launches one rank on each node and writes a table of medians in milliseconds, with a block for
-// each number of nodes, which plot/sweep.gp draws.
+// Sweep launches one rank on each node, and writes medians in milliseconds to FILE, with a block of lines for each
+// number of nodes. plot/sweep.gp plots FILE.
 func Sweep(args []string) error {
 	var ibrun, file string
 	var rounds int
@@ -44,8 +44,8 @@ func Sweep(args []string) error {
 	return os.WriteFile(file, []byte(strings.TrimSpace(table)+"\n"), 0o644)
 }
 
-// sweepPoint measures one line of the table. In the first round, which does not count, ibrun learns the cost of
-// a session.
+// sweepPoint measures one line of the table. The first round does not count: ibrun measures and stores the cost of a
+// session in it.
 func sweepPoint(ibrun string, rounds int, latency time.Duration, nodes int) (line string, err error) {
 	var predicted, up []float64
 	r, err := measure(rounds, group{stand: true, latency: latency}, size{nodes, 1}, func(st *stage) []*contestant {
@@ -71,7 +71,7 @@ func sweepPoint(ibrun string, rounds int, latency time.Duration, nodes int) (lin
 		r.find(ours).Median(), theirs.Median(), r.find(floorName).Median()), nil
 }
 
-// times finds the line of --timing --json in the standard error of ibrun.
+// times parses the line that ibrun --timing --json prints to its standard error.
 func times(said []byte) (s timing.Summary, err error) {
 	at := bytes.Index(said, []byte(`{"nodes"`))
 	if at < 0 {

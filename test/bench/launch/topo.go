@@ -18,14 +18,14 @@ import (
 
 // Bounds of docs/placement.md.
 const (
-	maxRead      = 20   // ms to read 256 CPUs
+	maxRead      = 20   // ms for reading 256 CPUs
 	maxAllocated = 4    // MiB allocated by reading them
 	maxShown     = 0.25 // the time of ibrun --display topo, divided by that of lstopo
 	maxBind      = 50   // us that binding adds to a start
 )
 
-// Topo measures the cost of placement: how long it takes to read a node of 256 CPUs, in this process and in a
-// process of its own beside lstopo, and how much longer the start of a rank takes with binding.
+// Topo measures the cost of placement. It reads the topology of a simulated node of 256 CPUs in this process, and by
+// ibrun --display topo beside lstopo. Then it measures how much longer the start of a process takes with binding.
 func Topo(args []string) error {
 	var launcher string
 	if err := figure.Parse(args, &launcher); err != nil {
@@ -85,14 +85,14 @@ func reading(launcher, dir string, bounds *figure.Bounds) error {
 	return nil
 }
 
-// binding compares starts without and with binding, in turns of inARow starts each.
+// binding compares starts of processes without and with binding. It alternates after every inARow starts.
 func binding(bounds *figure.Bounds) error {
 	const starts = 640
 	cpus := slices.Collect(topo.Read(pseudo.Here()).Allowed.All())
 	var took [2][]float64
 	for n := range 2 * starts {
 		i, thread := n/inARow%2, proc.Thread{}
-		if i == 1 { // each rank has its own CPU
+		if i == 1 { // bind each process to the next CPU
 			thread = proc.Thread{CPUs: cpuset.Of(cpus[n%len(cpus)]), Mems: cpuset.Of(0)}
 		}
 		var p *proc.Process

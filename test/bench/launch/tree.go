@@ -14,12 +14,12 @@ import (
 
 const (
 	maxOfOptimum = 1.10
-	maxOfWaiting = 1.15 // with a latency of 0.5 s or 1 s, where a parent could start all sessions at once
+	maxOfWaiting = 1.15 // where one parent could start all sessions at once
 )
 
-// treeLaunches lists numbers of agents with the latency of a session. The latency grows with the number, so
-// that the launch time does not depend on the two cores on which all agents run. The bound limits the makespan
-// divided by T*.
+// treeLaunches lists the launches that Tree measures. All agents run on this machine, so the latency of a session
+// grows with their number: otherwise the launch time would depend on the number of cores. The bound limits the
+// makespan (the time until all agents are up) divided by T*, the makespan of the best possible tree.
 var treeLaunches = []struct {
 	agents  int
 	latency time.Duration
@@ -32,8 +32,9 @@ var treeLaunches = []struct {
 	{64, time.Second, maxOfWaiting}, {128, time.Second, maxOfWaiting},
 }
 
-// Tree compares launches on this machine with the best possible tree. The remote shell waits and then runs the
-// command here. The best tree is computed with the costs that the same launch measures.
+// Tree compares launches on this machine with the best possible tree of agents. Its remote shell waits for the
+// latency, and then runs the command on this machine. The makespan of the best tree is computed from the costs that
+// the same launch has measured.
 func Tree(args []string) error {
 	var ibrun string
 	var rounds int
@@ -58,14 +59,15 @@ func Tree(args []string) error {
 	return bounds.Err()
 }
 
-// series runs launches of one size, and prints a line. Each is planned with the costs of the launches before.
+// series runs launches of one size, prints a line, and returns the median of makespan / T*. ibrun plans each launch
+// with the costs that the previous launches measured.
 func series(ibrun string, rounds, agents int, latency time.Duration) (ratio float64, err error) {
 	dir, err := os.MkdirTemp("", "bench-tree-")
 	if err != nil {
 		return 0, err
 	}
 	defer os.RemoveAll(dir)
-	shell, err := slowShell(dir, latency, `shift; exec sh -c "$*"`) // the first word is the host
+	shell, err := slowShell(dir, latency, `shift; exec sh -c "$*"`) // the first argument is the host
 	if err != nil {
 		return 0, err
 	}
@@ -107,7 +109,7 @@ func series(ibrun string, rounds, agents int, latency time.Duration) (ratio floa
 	return ratio, nil
 }
 
-// optimum returns the makespan of the best tree for the costs of a launch, in milliseconds.
+// optimum returns T* in milliseconds, for the costs that a launch has measured.
 func optimum(s timing.Summary, agents int) float64 {
 	of := func(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 	cost := tree.Cost{SEQ: of(s.Measured.SEQ), REM: of(s.Measured.REM), Window: s.Measured.Window}

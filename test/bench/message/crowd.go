@@ -14,17 +14,17 @@ import (
 
 const (
 	fromEach = 1000                   // messages of each sender in a round
-	quiet    = 200 * time.Millisecond // after this time without a datagram, the missing ones count as lost
+	quiet    = 200 * time.Millisecond // datagrams that are still missing after such a pause count as lost
 
-	// The all-to-all of small messages, once without and once with WithAggregation.
-	rolePlain   = "all"
-	roleBundled = "bundled"
+	// All ranks send small messages to all ranks.
+	rolePlain   = "all"            // the role without WithAggregation
+	roleBundled = "bundled"        // the role with WithAggregation
 	eachTo      = 100              // messages from each rank to each
-	bundleWait  = time.Millisecond // the longest time that a message waits for others
+	bundleWait  = time.Millisecond // how long a message may be delayed to be sent together with others
 )
 
-// crowd measures how many messages of 1 KiB rank 0 receives per millisecond while all other ranks send to it.
-// Plain UDP loses some of them.
+// crowd measures how many messages of 1 KiB rank 0 receives per millisecond while all other ranks send to it. For
+// plain UDP, which loses some of them, it counts the datagrams that arrive.
 func crowd(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error) {
 	c, to, err := crowdSocket(ctx, w)
 	if err != nil {
@@ -39,7 +39,7 @@ func crowd(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error) {
 	return []row{atLeast("63 senders of 1 KiB to one, beside what UDP delivers", "per ms", p, 0.5)}, nil
 }
 
-// crowdSocket opens a socket in each rank, and returns it with the address of the socket of rank 0.
+// crowdSocket opens a UDP socket in each rank, and returns it and the address of the socket of rank 0.
 func crowdSocket(ctx context.Context, w *ibrun.World) (c *net.UDPConn, to netip.AddrPort, err error) {
 	ip, err := address()
 	if err != nil {
@@ -60,7 +60,8 @@ func crowdSocket(ctx context.Context, w *ibrun.World) (c *net.UDPConn, to netip.
 	return c, to, err
 }
 
-// gather runs one round with package ibrun, and returns how many messages rank 0 received per millisecond.
+// gather runs one round with package ibrun. It returns how many messages rank 0 received per millisecond, and 0 in
+// other ranks.
 func gather(ctx context.Context, w *ibrun.World) (float64, error) {
 	if err := w.Barrier(ctx); err != nil {
 		return 0, err
@@ -80,7 +81,8 @@ func gather(ctx context.Context, w *ibrun.World) (float64, error) {
 	return fromEach * senders / figure.Milliseconds(took), err
 }
 
-// receive receives numbered messages from all ranks. It fails if one is lost, doubled or reordered.
+// receive receives the given number of messages from all ranks together. Each sender numbers its messages. receive
+// fails if one is lost, doubled or reordered.
 func receive(ctx context.Context, w *ibrun.World, messages, size int) error {
 	next := make([]int, w.Size())
 	return figure.Repeat(messages, func() error {
@@ -129,7 +131,7 @@ func gatherPlain(ctx context.Context, w *ibrun.World, c *net.UDPConn, to netip.A
 	}
 }
 
-// allToAll measures how long it takes until each rank has sent eachTo messages of 64 bytes to each rank.
+// allToAll measures how long it takes until each rank has received eachTo messages of 64 bytes from each rank.
 func allToAll(ctx context.Context, w *ibrun.World, _ []int) ([]row, error) {
 	took, err := figure.Time(func() error {
 		sent := make(chan error, 1)

@@ -19,9 +19,9 @@ import (
 	"ibrun/test/bench/figure"
 )
 
-// This file measures messages over a real verbs device beside ibv_rc_pingpong. Both wait for events, or both
-// poll. They take turns, each between two processes. The program must be built with cgo. Otherwise opening the
-// device fails with an error that says so.
+// This file compares messages of package fabric/ib over a verbs device with ibv_rc_pingpong. They are measured in
+// turns, each between two processes. Either all processes wait for events or all of them poll. This program must be
+// built with cgo. Otherwise ib.Open returns an error that says so.
 
 const ibRounds = 5
 
@@ -29,23 +29,24 @@ const ibRounds = 5
 const (
 	maxPinned    = 64      // KiB of registered memory without a peer
 	maxTrip      = 1.3     // the time of a round trip, divided by that of ibv_rc_pingpong
-	minBandwidth = 0.9     // the bandwidth, divided by that of ibv_rc_pingpong, from streamed on
-	streamed     = 1 << 20 // bytes of a message from which on the bandwidth is compared
+	minBandwidth = 0.9     // the bandwidth, divided by that of ibv_rc_pingpong
+	streamed     = 1 << 20 // bytes; messages of this length and above are compared by bandwidth, shorter ones by time
 )
 
-// Values of MODE, which says how both sides wait.
+// Values of MODE: how processes wait for messages.
 const (
 	events  = "events"
 	polling = "polling"
 )
 
-// accepted is a fabric.Sink that sends accepted streams to a channel.
+// accepted is a fabric.Sink that sends accepted streams to a channel and drops datagrams.
 type accepted struct{ streams chan fabric.Stream }
 
 func (accepted) Datagram(fabric.Tuple, []byte) {}
 func (a accepted) Accepted(s fabric.Stream)    { a.streams <- s }
 
-// onCPU returns the command of one side. A program that polls is bound to a CPU of its own, as ibrun binds ranks.
+// onCPU returns the command for a process of a measurement. In mode polling it binds the process to a CPU, because
+// ibrun gives each rank its own CPU, too.
 func onCPU(mode, cpu, name string, args ...string) *exec.Cmd {
 	if mode == polling {
 		return exec.Command("taskset", append([]string{"-c", cpu, name}, args...)...)
@@ -53,9 +54,9 @@ func onCPU(mode, cpu, name string, args ...string) *exec.Cmd {
 	return exec.Command(name, args...)
 }
 
-// ofOurs returns onCPU for this program.
+// ofOurs returns the command that runs this program with args, bound to a CPU like onCPU does.
 func ofOurs(mode, cpu string, args ...string) *exec.Cmd {
-	self, _ := os.Executable() // not /proc/self/exe, which would be taskset
+	self, _ := os.Executable() // a path, because taskset would run itself as /proc/self/exe
 	return onCPU(mode, cpu, self, args...)
 }
 
@@ -68,8 +69,8 @@ func open(device, mode string) (*ib.Fabric, accepted, error) {
 	return f, a, err
 }
 
-// Echo runs the other process, which sends all messages back. The first eight bytes of a stream give the length
-// of its messages in decimal digits.
+// Echo accepts streams and sends each message back. It prints its address and connection data for the process that
+// measures. The first eight bytes of a stream give the length of its messages in decimal digits.
 func Echo(args []string) error {
 	var device, mode string
 	if err := figure.Parse(args, &device, &mode); err != nil {
@@ -105,7 +106,7 @@ func Echo(args []string) error {
 	return nil
 }
 
-// echo is a process that runs Echo.
+// echo represents a process that runs Echo.
 type echo struct {
 	f     *ib.Fabric
 	other *exec.Cmd
@@ -141,7 +142,7 @@ func (e *echo) kill() {
 	_ = e.other.Wait() // fails, because the process was killed
 }
 
-// dial returns a stream whose other end echoes messages of size bytes.
+// dial connects to the process, and returns a stream on which the process echoes messages of size bytes.
 func (e *echo) dial(size int) (fabric.Stream, error) {
 	s, err := e.f.Dial(context.Background(), e.to, e.offer)
 	if err == nil {
@@ -158,7 +159,7 @@ func streamTrip(s fabric.Stream, m []byte) error {
 	return err
 }
 
-// pingpong returns the time of a round trip in microseconds.
+// pingpong returns the mean time of a round trip in microseconds.
 func (e *echo) pingpong(size, trips int) (float64, error) {
 	s, err := e.dial(size)
 	if err != nil {
@@ -167,7 +168,7 @@ func (e *echo) pingpong(size, trips int) (float64, error) {
 	defer s.Close()
 	m := make([]byte, size)
 	once := func() error { return streamTrip(s, m) }
-	// Meanwhile the fabric makes queue pairs for later streams, which must not be measured.
+	// After Dial the fabric creates spare queue pairs in the background. These round trips leave time for that.
 	if err := figure.Repeat(max(1, trips/10), once); err != nil {
 		return 0, err
 	}
@@ -175,7 +176,8 @@ func (e *echo) pingpong(size, trips int) (float64, error) {
 	return figure.Microseconds(took) / float64(trips), err
 }
 
-// IB measures InfiniBand, prints the figures and compares them with their bounds. Each figure has the name MACHINE.
+// IB measures connecting and messages over InfiniBand, and compares them with their bounds. MACHINE describes the
+// machine and becomes part of the name of each figure.
 func IB(args []string) error {
 	var device, mode, machine string
 	if err := figure.Parse(args, &device, &mode, &machine); err != nil {
@@ -221,8 +223,8 @@ func IB(args []string) error {
 	return bounds.Err()
 }
 
-// connects prints the time from Dial to the first echo: of the first stream, for which everything that streams
-// share is made, and then of streams that get a spare queue pair.
+// connects prints the time from Dial to the first echo. The first stream is cold: the fabric creates the resources
+// that streams share. Later streams are warm if they get a spare queue pair.
 func (e *echo) connects() error {
 	var warm []float64
 	sent := uint64(0)
@@ -245,7 +247,7 @@ func (e *echo) connects() error {
 		} else if after.Cold == before.Cold {
 			warm, sent = append(warm, took), max(sent, after.Control-before.Control)
 		}
-		next := time.Now().Add(time.Second) // until spare queue pairs are ready
+		next := time.Now().Add(time.Second) // waits for spare queue pairs
 		for e.f.Counters().Made < uint64(i)+3 && time.Now().Before(next) {
 			time.Sleep(time.Millisecond)
 		}
@@ -257,8 +259,8 @@ func (e *echo) connects() error {
 	return nil
 }
 
-// inTurn returns the time of a round trip in microseconds between two new processes. They end before the next
-// measurement, as those of ibv_rc_pingpong do, because a process that polls takes CPU time from others.
+// inTurn starts two processes, and returns the time of a round trip between them in microseconds. They end before it
+// returns, because processes that poll would take CPU time from the next measurement.
 func inTurn(device, mode string, size, trips int) (float64, error) {
 	r, err := figure.Run(patience, ofOurs(mode, "0", ":turn", device, mode, strconv.Itoa(size), strconv.Itoa(trips)))
 	if err != nil {
@@ -267,7 +269,7 @@ func inTurn(device, mode string, size, trips int) (float64, error) {
 	return strconv.ParseFloat(strings.TrimSpace(string(r.Out)), 64)
 }
 
-// Turn runs the process of inTurn that measures.
+// Turn is the process that inTurn starts. It starts the echo process, measures and prints the time of a round trip.
 func Turn(args []string) error {
 	var device, mode string
 	var size, trips int
@@ -290,8 +292,9 @@ func Turn(args []string) error {
 	return err
 }
 
-// CurveIB prints a table of round trips of 1 byte to 1 MiB. The longest take some milliseconds on emulated
-// Soft-RoCE. Each line begins with the word curve, because the output of the virtual machine has other lines.
+// CurveIB prints a table of round trips of messages of 1 byte to 1 MiB, in microseconds. Longer messages would take
+// too long on emulated Soft-RoCE. Each line begins with the word curve, to be found in the output of the virtual
+// machine.
 func CurveIB(args []string) error {
 	var device string
 	var rounds int
@@ -321,7 +324,8 @@ func CurveIB(args []string) error {
 
 var perTrip = regexp.MustCompile(`= ([0-9.]+) usec/iter`)
 
-// verbs returns a way that runs ibv_rc_pingpong. Its value is the time of a round trip in microseconds.
+// verbs returns a Way that runs ibv_rc_pingpong on this machine. Its value is the time of a round trip in
+// microseconds.
 func verbs(device, mode string, size, trips int) *figure.Way {
 	args := []string{"-d", device, "-g", "1", "-s", strconv.Itoa(size), "-n", strconv.Itoa(trips), "-p", "18517"}
 	if mode == events {
@@ -352,8 +356,8 @@ func verbs(device, mode string, size, trips int) *figure.Way {
 	}}
 }
 
-// listens reports whether a process listens on a port of this machine (state 0A in /proc/net/tcp). It does not try
-// to listen itself, which would take the port from the server.
+// listens reports whether a process listens on a TCP port of this machine. It looks for state 0A in /proc/net/tcp. It
+// does not connect to the port, because ibv_rc_pingpong accepts one connection only.
 func listens(port int) bool {
 	for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		text, _ := os.ReadFile(name) // there may be no IPv6

@@ -1,7 +1,7 @@
-// Package message measures messages of package ibrun beside plain UDP and TCP of package net, in the same
-// processes and in turns, between the nodes of a virtual cluster and on one machine. It also measures lazy and
-// eager jobs, and InfiniBand beside ibv_rc_pingpong. It has the ranks of the patterns that package mpi compares
-// with programs in C. The script test/bench/run starts the cluster.
+// Package message compares messages of package ibrun with plain UDP and TCP of package net, in the same processes and
+// in turns, between the nodes of a virtual cluster and on one machine. It also compares lazy with eager jobs, and
+// InfiniBand with ibv_rc_pingpong. Its rank programs stencil3d, alltoall, curve and tcp are measured by package mpi
+// beside the same programs in C. The script test/bench/run starts the cluster.
 package message
 
 import (
@@ -23,7 +23,7 @@ import (
 // patience limits one job.
 const patience = 5 * time.Minute
 
-// role is a function that each rank of a job runs. The rows of rank 0 are printed.
+// role is the function of a benchmark that each rank of its job runs. Rank 0 returns the results as rows.
 type role func(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error)
 
 var roles = map[string]role{
@@ -32,7 +32,7 @@ var roles = map[string]role{
 	"stencil3d": stencil, "alltoall": everybody, "curve": curve, "tcp": curveOverTCP,
 }
 
-// Rank runs one rank of a job. Rank 0 prints the rows of its role.
+// Rank runs one rank of a job. Rank 0 prints the rows of its role as JSON.
 func Rank(args []string) error {
 	var name string
 	var words []string
@@ -70,8 +70,8 @@ func Rank(args []string) error {
 	return w.Finalize(ctx)
 }
 
-// run runs a job of a role and returns its rows. The job is lazy, because in an eager one the first message needs
-// no look-up.
+// run runs a job of a role and returns the rows of rank 0. The job is lazy, because first measures the look-up of a
+// peer, which eager jobs do not need.
 func run(launcher, role string, number int, options ...string) (rows []row, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -91,15 +91,15 @@ func run(launcher, role string, number int, options ...string) (rows []row, err 
 const (
 	// firsts is the number of peers that rank 0 sends a first message to.
 	firsts = 7
-	// jobsOfFirst is the number of jobs of first messages in a round. On a busy machine the ratio of one job
-	// has a standard deviation of 0.15, and the median of 20 jobs one of 0.04.
+	// jobsOfFirst is the number of jobs in a round that measure first messages. On a busy machine the ratio of one
+	// job has a standard deviation of 0.15. The median of 20 jobs has a standard deviation of 0.04.
 	jobsOfFirst = 4
 	// senders is the number of ranks that send to rank 0 at the same time, seven on each node.
 	senders = 63
 )
 
-// Data measures messages between the nodes of a virtual cluster of 10. It prints a table of ratios and bounds,
-// writes it to a page, and fails if a bound is missed.
+// Data measures messages between the nodes of a virtual cluster of 10 nodes. It prints a table of times, ratios and
+// bounds, and writes the table to PAGE. It returns an error if a bound is missed.
 func Data(args []string) error {
 	var launcher, page string
 	var rounds int
@@ -116,7 +116,7 @@ func Data(args []string) error {
 		run  func() ([]row, error)
 	}{
 		{1, job("trips", rounds, names[:2]...)}, {1, job("streams", rounds, names[:2]...)},
-		{jobsOfFirst * rounds, job("first", rounds, names[:1+firsts]...)}, // a job has one first message
+		{jobsOfFirst * rounds, job("first", rounds, names[:1+firsts]...)}, // a peer has one first message in a job
 		{1, job("crowd", rounds, append([]string{names[0]}, each(7, names[1:])...)...)},
 	} {
 		var times [][]row
@@ -151,7 +151,7 @@ func Data(args []string) error {
 		figure.Keep(page, "make bench-data", func(string) string { return table }))
 }
 
-// each returns a host list in which each node has the same number of ranks.
+// each returns host list entries with the same number of ranks for each node, such as node0001:8.
 func each(ranks int, nodes []string) (list []string) {
 	for _, name := range nodes {
 		list = append(list, fmt.Sprintf("%s:%d", name, ranks))
@@ -159,7 +159,7 @@ func each(ranks int, nodes []string) (list []string) {
 	return list
 }
 
-// Here measures messages between two ranks on one machine, and fails if a bound is missed.
+// Here measures messages between two ranks on one machine, and returns an error if a bound is missed.
 func Here(args []string) error {
 	var launcher string
 	var rounds int

@@ -9,8 +9,8 @@ import (
 	"ibrun/test/bench/figure"
 )
 
-// TestRowsAreJudged requires that the ratio of a row is the median of the ratios of its rounds, and that upper and
-// lower bounds are applied.
+// TestRowsAreJudged requires that the ratio of a row is the median of the ratios of its rounds, and that judge
+// reports missed upper and lower bounds.
 func TestRowsAreJudged(t *testing.T) {
 	p := pair{ours: []float64{3, 30, 2}, theirs: []float64{2, 10, 2}}
 	r := atMost("trip", "us", p, 1.5)
@@ -25,7 +25,7 @@ func TestRowsAreJudged(t *testing.T) {
 	require.Contains(t, table, "| rate | 3.0 MB/s | 2.0 MB/s | 1.50 | at least 1.60 | missed |  |\n")
 }
 
-// TestMediansOfRows requires that rows of several jobs are joined to one with the median of each column.
+// TestMediansOfRows requires that medians merges the rows of several jobs into one with the median of each column.
 func TestMediansOfRows(t *testing.T) {
 	list := medians([][]row{{{What: "a", Ours: 1, Theirs: 9, Ratio: 3}}, {{Ours: 5, Theirs: 7, Ratio: 1}},
 		{{Ours: 3, Theirs: 8, Ratio: 2}}})

@@ -16,8 +16,8 @@ const (
 	bulk  = 64 << 20 // bytes of a stream
 )
 
-// trips returns a role of two ranks that measures round trips of messages. The keys of names are the lengths of
-// messages. As in all roles that return rows, the first number is the number of rounds.
+// trips returns a role for two ranks that measures round trips. It maps each length of messages in bytes to the name
+// of its row. numbers[0] is the number of rounds, as in all roles that return rows.
 func trips(names map[int]string) role {
 	return func(ctx context.Context, w *ibrun.World, numbers []int) (rows []row, err error) {
 		p, err := newPlain(ctx, w, 1)
@@ -44,8 +44,8 @@ func trips(names map[int]string) role {
 	}
 }
 
-// spread returns a function that measures many calls of f. It returns their median in microseconds, and adds the
-// 99th percentile to late.
+// spread returns a function that measures count calls of f. The function returns their median in microseconds, and
+// appends their 99th percentile to late.
 func spread(late *[]float64, f func() error) func() (float64, error) {
 	return func() (float64, error) {
 		all := make([]float64, 0, count)
@@ -63,7 +63,7 @@ func spread(late *[]float64, f func() error) func() (float64, error) {
 	}
 }
 
-// trip makes one round trip of a message, as rank 0 or rank 1.
+// trip runs one round trip of a message between rank 0 and rank 1.
 func trip(ctx context.Context, w *ibrun.World, m []byte) error {
 	if w.Rank() == 0 {
 		if err := w.Send(ctx, 1, m); err != nil {
@@ -84,8 +84,8 @@ func trip(ctx context.Context, w *ibrun.World, m []byte) error {
 	return err
 }
 
-// stream describes a series of long messages in one direction. Their rate, divided by that of TCP, must reach the
-// bound.
+// stream describes a series of messages of the same length from rank 0 to rank 1, bulk bytes in total. bound is the
+// least rate, divided by that of TCP.
 type stream struct {
 	what  string
 	size  int
@@ -101,7 +101,7 @@ func streams(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error) 
 	})
 }
 
-// here is the role of two ranks on one machine.
+// here is a role for two ranks on one machine. It measures round trips and series of messages.
 func here(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error) {
 	small, err := trips(map[int]string{64: "small"})(ctx, w, numbers)
 	if err != nil {
@@ -115,7 +115,7 @@ func here(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error) {
 	return append(small[:1], long...), err
 }
 
-// inRow measures series of messages from rank 0 to rank 1.
+// inRow measures each series of messages in list, and returns one row for each.
 func inRow(ctx context.Context, w *ibrun.World, rounds int, list []stream) (rows []row, err error) {
 	p, err := newPlain(ctx, w, 1)
 	if err != nil {
@@ -144,7 +144,7 @@ func inRow(ctx context.Context, w *ibrun.World, rounds int, list []stream) (rows
 	return rows, nil
 }
 
-// oneWay sends messages from rank 0 to rank 1, which answers the last one.
+// oneWay sends messages from rank 0 to rank 1. Rank 1 sends one message back when it has received all of them.
 func oneWay(ctx context.Context, w *ibrun.World, messages int, m []byte) error {
 	if w.Rank() == 0 {
 		if err := figure.Repeat(messages, func() error { return w.Send(ctx, 1, m) }); err != nil {
@@ -163,9 +163,10 @@ func oneWay(ctx context.Context, w *ibrun.World, messages int, m []byte) error {
 	return w.Send(ctx, 0, []byte("done"))
 }
 
-// first measures the time from the first message to each of several peers until its answer. It compares it with
-// the time of a look-up through the tree and two first round trips of UDP over the same link: one and a half for
-// connecting and the message, and a half for the answer.
+// first measures the time from the first message to a peer until the peer's answer, for each peer of rank 0. It
+// compares that with the time of a Get plus twice the time of a first round trip by UDP over the same link: ibrun
+// needs a look-up through the tree, one and a half round trips to connect and deliver the message, and half a round
+// trip for the answer.
 func first(ctx context.Context, w *ibrun.World, _ []int) ([]row, error) {
 	var p pair
 	for to := 1; to < w.Size(); to++ {

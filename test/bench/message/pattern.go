@@ -10,14 +10,16 @@ import (
 	"ibrun/test/bench/figure"
 )
 
-// The roles in this file are compared with test/bench/mpi/c/pattern.c, which does the same over MPI. Rank 0
-// prints a line for each length of messages: bytes, and microseconds of a step or of a round trip.
+// Package mpi compares the roles in this file with test/bench/mpi/c/pattern.c, which sends the same messages over
+// MPI. Rank 0 prints a line for each length of messages: the length in bytes, and the microseconds of a step or of a
+// round trip.
 
 func printLine(bytes int, took time.Duration, count int) {
 	fmt.Printf("%d %.3f\n", bytes, figure.Microseconds(took)/float64(count))
 }
 
-// stencil makes each rank exchange messages with its neighbours in a box without periodic boundaries.
+// stencil makes each rank exchange messages with its neighbours in a three-dimensional grid. Ranks at the edge have
+// fewer neighbours.
 func stencil(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error) {
 	var list []int
 	stride := 1
@@ -48,7 +50,7 @@ func box(n int) (dims [3]int) {
 	return dims
 }
 
-// everybody makes each rank exchange messages with all others, first with the next rank.
+// everybody makes each rank exchange messages with all other ranks. Rank r sends to rank r+1 first.
 func everybody(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error) {
 	var list []int
 	for i := 1; i < w.Size(); i++ {
@@ -57,8 +59,8 @@ func everybody(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error
 	return nil, steps(ctx, w, list, numbers)
 }
 
-// steps exchanges messages with the same peers in each step. numbers holds the number of steps and the length of
-// messages.
+// steps sends a message to each peer and receives one from each peer, in each step. It prints the mean time of a step.
+// numbers holds the number of steps and the length of a message in bytes.
 func steps(ctx context.Context, w *ibrun.World, peers []int, numbers []int) error {
 	if len(numbers) != 2 {
 		return fmt.Errorf("%d numbers, want steps and bytes", len(numbers))
@@ -104,12 +106,12 @@ func steps(ctx context.Context, w *ibrun.World, peers []int, numbers []int) erro
 	return err
 }
 
-// curve makes two ranks exchange messages of 1 byte to a maximum, each length four times the one before.
+// curve measures round trips between two ranks for each of Lengths(numbers[0]).
 func curve(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error) {
 	return nil, allLengths(w, numbers[0], func(m []byte) error { return trip(ctx, w, m) })
 }
 
-// curveOverTCP does the same as curve over a TCP connection of package net.
+// curveOverTCP measures the same round trips as curve, over a TCP connection of package net.
 func curveOverTCP(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error) {
 	p, err := newPlain(ctx, w, 1)
 	if err != nil {
@@ -129,7 +131,7 @@ func curveOverTCP(ctx context.Context, w *ibrun.World, numbers []int) ([]row, er
 	})
 }
 
-// Lengths returns the lengths of messages in a curve: 1 byte, 4 bytes, 16 bytes and so on.
+// Lengths returns the lengths of messages in a curve: the powers of four up to maximum, in bytes.
 func Lengths(maximum int) (all []int) {
 	for n := 1; n <= maximum; n *= 4 {
 		all = append(all, n)

@@ -10,7 +10,7 @@ import (
 	"ibrun"
 )
 
-// plain has sockets of package net between rank 0 and another rank.
+// plain has a UDP socket and a TCP connection of package net between rank 0 and another rank.
 type plain struct {
 	udp *net.UDPConn
 	to  netip.AddrPort
@@ -33,10 +33,11 @@ func address() (net.IP, error) {
 	return net.IPv4(127, 0, 0, 1), nil
 }
 
-// plains counts the calls of newPlain. Each call uses keys of its own, because a value that was put cannot be changed.
+// plains counts the calls of newPlain. The count is part of the keys that a call puts, because the value of a
+// key cannot be changed.
 var plains int
 
-// newPlain connects rank 0 and the rank to. It returns nil in all other ranks.
+// newPlain connects rank 0 with rank to by UDP and TCP. All ranks call it. It returns nil in all other ranks.
 func newPlain(ctx context.Context, w *ibrun.World, to int) (*plain, error) {
 	plains++
 	if w.Rank() != 0 && w.Rank() != to {
@@ -84,7 +85,7 @@ func newPlain(ctx context.Context, w *ibrun.World, to int) (*plain, error) {
 	return p, err
 }
 
-// datagram makes one round trip of UDP, as rank 0 or the other rank.
+// datagram runs one round trip of a datagram of size bytes. Both ranks call it.
 func (p *plain) datagram(rank, size int) error {
 	if rank == 0 {
 		if _, err := p.udp.WriteToUDPAddrPort(p.buf[:size], p.to); err != nil {
@@ -99,7 +100,8 @@ func (p *plain) datagram(rank, size int) error {
 	return err
 }
 
-// stream sends messages from rank 0 to the other rank, which answers the last one.
+// stream sends messages over TCP from rank 0 to the other rank, which sends four bytes back when it has received all
+// of them. Both ranks call it.
 func (p *plain) stream(rank, messages, size int) error {
 	if len(p.buf) < size {
 		p.buf = make([]byte, size)

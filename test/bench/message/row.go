@@ -13,24 +13,25 @@ import (
 	"ibrun/test/bench/figure"
 )
 
-// row is one line of the table: the medians of both ways, and their ratio with its bound.
+// row is one line of the table. Ours is the median with package ibrun, and Theirs that with plain sockets. Ratio is
+// compared with Bound.
 type row struct {
 	What         string
 	Unit         string
 	Ours, Theirs float64
 	Ratio, Bound float64
-	Least        bool    // the bound is a lower one
-	CPU          float64 // processor time of both ranks, divided by that of plain sockets, or 0
+	Least        bool    // Bound is a lower bound
+	CPU          float64 // CPU time of both ranks, divided by that with plain sockets, or 0 if not measured
 }
 
-// pair has the values of both ways, one for each round, and the processor time that this rank spent on them. The
-// processor time helps to judge values of a busy machine.
+// pair has the values of package ibrun (ours) and of plain sockets (theirs), one for each round, and the CPU time that
+// this rank used for each. The CPU times help to judge values that were measured on a busy machine.
 type pair struct {
 	ours, theirs           []float64
 	spentOurs, spentTheirs time.Duration
 }
 
-// beside measures two functions in turns, after a first round that does not count.
+// beside measures two functions in turns, after a first round whose values are dropped.
 func beside(rounds int, ours, theirs func() (float64, error)) (p pair, err error) {
 	charged := func(to *time.Duration, f func() (float64, error)) *figure.Way {
 		return &figure.Way{Name: "in turns", Do: func() (float64, error) {
@@ -46,8 +47,8 @@ func beside(rounds int, ours, theirs func() (float64, error)) (p pair, err error
 	return p, err
 }
 
-// ratioOfCPU returns the processor time of both ranks with package ibrun, divided by that with plain sockets. In
-// rank 1 it returns 0.
+// ratioOfCPU returns in rank 0 the CPU time of both ranks with package ibrun, divided by that with plain sockets. Rank
+// 1 sends its CPU times to rank 0, and gets 0.
 func (p pair) ratioOfCPU(ctx context.Context, w *ibrun.World, what string) (float64, error) {
 	if w.Rank() > 0 {
 		return 0, w.Put(ctx, "cpu "+what, fmt.Appendf(nil, "%d %d", p.spentOurs, p.spentTheirs))
@@ -61,8 +62,8 @@ func (p pair) ratioOfCPU(ctx context.Context, w *ibrun.World, what string) (floa
 	return float64(p.spentOurs+ours) / float64(p.spentTheirs+theirs), err
 }
 
-// atMost returns the row of a pair of times with an upper bound. The ratio is the median of the ratios of the
-// rounds, because both ways are measured under the same load within a round.
+// atMost returns a row with an upper bound. Its ratio is the median of the ratios of the rounds, because both values of
+// a round are measured under about the same load.
 func atMost(what, unit string, p pair, bound float64) row {
 	var ratios []float64
 	for i, v := range p.ours {
@@ -72,14 +73,14 @@ func atMost(what, unit string, p pair, bound float64) row {
 		Ratio: figure.Median(ratios), Bound: bound}
 }
 
-// atLeast returns the row of a pair of rates with a lower bound.
+// atLeast returns a row with a lower bound, as atMost does with an upper bound.
 func atLeast(what, unit string, p pair, bound float64) row {
 	r := atMost(what, unit, p, bound)
 	r.Least = true
 	return r
 }
 
-// medians returns the medians of rows that were measured several times.
+// medians merges the rows of several runs. Each column of row i is the median of that column in row i of all runs.
 func medians(times [][]row) (list []row) {
 	of := func(i int, value func(row) float64) float64 {
 		var all []float64
@@ -104,7 +105,7 @@ func (r row) figure() figure.Figure {
 	return f
 }
 
-// tableOf returns the table in Markdown.
+// tableOf returns rows as a table in Markdown.
 func tableOf(rows []row, rounds int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Medians of %d rounds, %s.\n\n", rounds, figure.Machine())
@@ -124,7 +125,7 @@ func tableOf(rows []row, rounds int) string {
 	return b.String()
 }
 
-// judge prints the bounds and returns an error that names those that are missed.
+// judge prints each row with its bound, and returns an error that names the missed bounds.
 func judge(rows []row, to io.Writer) error {
 	b := figure.Bounds{To: to}
 	for _, r := range rows {

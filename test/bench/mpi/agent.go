@@ -20,11 +20,11 @@ import (
 const (
 	agentRanks = 16
 	maxMore    = 1024            // KiB of memory that clients of PMIx may add to an agent
-	atRest     = 4 * time.Second // how long an agent is observed, since it frees memory after a start
+	atRest     = 4 * time.Second // how long an agent is observed, because it frees memory after the start
 )
 
-// Agent compares the memory of an agent that has clients of PMIx (test/mpi/testdata/pmixclient.c), after all of
-// them have passed a fence, with that of an agent whose ranks do not use it.
+// Agent compares the resident memory of two agents. The ranks of one agent are clients of PMIx
+// (test/mpi/testdata/pmixclient.c) that have passed a fence, those of the other one do not use PMIx.
 func Agent(args []string) error {
 	var client string
 	var rounds int
@@ -46,8 +46,8 @@ func Agent(args []string) error {
 	return bounds.Err()
 }
 
-// resident runs a job and returns the smallest resident memory of its agent in KiB, after each rank has printed
-// that it has passed a fence.
+// resident runs a job on one agent and waits until each rank has printed that it has passed a fence. It then observes
+// the agent for atRest, and returns its smallest resident memory in KiB.
 func resident(args ...string) (kib float64, err error) {
 	argv := append([]string{"-n", strconv.Itoa(agentRanks), "--launcher", "local", "--hosts", "a"}, args...)
 	cmd := exec.Command(built, argv...)
@@ -93,7 +93,7 @@ func resident(args ...string) (kib float64, err error) {
 	return kib, nil
 }
 
-// agentBelow returns the process id of the agent that descends from a process.
+// agentBelow returns the process id of the agent among the descendants of a process.
 func agentBelow(ancestor int) (int, error) {
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", ancestor))
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package mpi compares programs of PMI and MPI under ibrun with the same programs under their own launchers, in
-// turns. It also compares patterns of messages of package ibrun with the same patterns over MPI. All subcommands
-// but Busy and Agent run on the front of a virtual cluster. The working directory must have bin/ibrun and
-// bin/fleet. The script test/bench/run builds all programs and starts the cluster.
+// Package mpi compares PMI and MPI programs under ibrun with the same programs under their own launchers, in turns. It
+// also compares message patterns of package ibrun with the same patterns over MPI. Busy and Agent run on any machine,
+// and all other subcommands on the front host of a virtual cluster. The working directory must have bin/ibrun, and for
+// Newer also bin/fleet. The script test/bench/run builds all programs and starts the cluster.
 package mpi
 
 import (
@@ -18,23 +18,23 @@ import (
 	"ibrun/test/bench/figure"
 )
 
-// built is the path of an ibrun that is not installed. The argument IBRUN of a subcommand is installed, like the
-// other launchers (test/installed).
+// built is the path of an ibrun that is not installed. The argument IBRUN of a subcommand is the path of an installed
+// copy (test/installed).
 const built = "bin/ibrun"
 
 // standIn is the path of the rsh stand-in on each host of a virtual cluster (cluster.VRSH).
 const standIn = "/run/vcluster/vrsh"
 
-// job describes the jobs of one size on a cluster.
+// job describes a job on a virtual cluster and how often it is measured.
 type job struct {
 	*figure.Job
 	ibrun  string
-	ranks  string // the number of all ranks, as an argument of launchers
+	ranks  string // the number of all ranks in decimal, for the command lines of launchers
 	rounds int
 }
 
-// onCluster calls measure for jobs of a size. The arguments are ibrun, nodes, ranks per node, rounds, and those
-// that are stored in texts.
+// onCluster parses the arguments IBRUN NODES PERNODE ROUNDS and further ones, which it stores in texts. Then it calls
+// measure with the job that they describe.
 func onCluster(args []string, measure func(job) error, texts ...any) error {
 	var ibrun string
 	var nodes, perNode, rounds int
@@ -57,7 +57,7 @@ func (j job) underIbrun(argv ...string) []string {
 	return append([]string{j.ibrun, "-n", j.ranks, "-f", j.Hydra}, argv...)
 }
 
-// run runs a job once, with the environment that Open MPI needs on two CPUs and as root.
+// run runs a job once. It sets the environment that Open MPI needs to run as root, with more ranks than CPUs.
 func run(patience time.Duration, argv []string) (figure.Result, error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), "UCX_TCP_PUT_ENABLE=n", "OMPI_MCA_mpi_yield_when_idle=1",
@@ -65,11 +65,11 @@ func run(patience time.Duration, argv []string) (figure.Result, error) {
 	return figure.Run(patience, cmd)
 }
 
-// reader returns the time of a job in seconds, from its output or from how long it ran. It returns
-// figure.ErrLeftOut for a job that failed or hung (docs/mpi-programs.md).
+// reader returns the time of a job in seconds: the time that it printed, or how long it ran. If the output is
+// incomplete, because the job failed or hung (docs/mpi-programs.md), reader returns figure.ErrLeftOut.
 type reader func(r figure.Result) (float64, error)
 
-// greeted returns a reader for jobs in which each rank prints a text. Its value is how long the job ran.
+// greeted returns a reader for jobs in which each rank prints a line with text. The time is how long the job ran.
 func (j job) greeted(text string) reader {
 	return func(r figure.Result) (float64, error) {
 		if bytes.Count(r.Out, []byte("of "+j.ranks+": "+text)) != j.Ranks {
@@ -79,7 +79,7 @@ func (j job) greeted(text string) reader {
 	}
 }
 
-// printed returns a reader that takes the seconds from the output.
+// printed returns a reader that parses the output. The first group of pattern matches the seconds.
 func printed(pattern *regexp.Regexp) reader {
 	return func(r figure.Result) (float64, error) {
 		found := pattern.FindSubmatch(r.Out)
@@ -90,8 +90,9 @@ func printed(pattern *regexp.Regexp) reader {
 	}
 }
 
-// compare runs a job under ibrun and one under another launcher in turns. It computes the middle of the times of
-// each, without jobs that are left out, prints both and returns their ratio.
+// compare runs two command lines in turns: ours under ibrun and theirs under another launcher. middle reduces the
+// times of each to one value, without those of jobs that are left out. compare prints both values and returns their
+// ratio.
 func compare(what string, rounds int, patience time.Duration, read reader, middle func([]float64) float64,
 	ours []string, theirName string, theirs []string) (ratio float64, err error) {
 	way := func(name string, argv []string) *figure.Way {
@@ -99,7 +100,7 @@ func compare(what string, rounds int, patience time.Duration, read reader, middl
 			if _, err := exec.LookPath(argv[0]); err != nil {
 				return 0, err
 			}
-			r, _ := run(patience, argv) // read decides by the output whether the job counts
+			r, _ := run(patience, argv) // read detects failed jobs by their output
 			return read(r)
 		}}
 	}
@@ -113,8 +114,8 @@ func compare(what string, rounds int, patience time.Duration, read reader, middl
 	return ratio, nil
 }
 
-// Hello measures programs of MPICH and of Open MPI (test/mpi/testdata/mpi.c, built for each) from the launch to
-// the end. A program of MPICH may hang between nodes, under its own launcher, too.
+// Hello measures how long small programs of MPICH and of Open MPI run, from the launch to the end. Both are built from
+// test/mpi/testdata/mpi.c. Programs of MPICH on several nodes sometimes hang, also under mpiexec.hydra.
 func Hello(args []string) error {
 	var mpich, openMPI string
 	return onCluster(args, func(j job) error {
@@ -134,7 +135,7 @@ func Hello(args []string) error {
 	}, &mpich, &openMPI)
 }
 
-// Lower bounds of the time of mpiexec.hydra divided by that of ibrun, for an exchange of boundNodes nodes with
+// Lower bounds of the time of mpiexec.hydra divided by that of ibrun, for a PMI exchange on boundNodes nodes with
 // boundPerNode ranks each.
 const (
 	minOverSSH   = 2.6
@@ -143,8 +144,9 @@ const (
 	boundPerNode = 16
 )
 
-// Exchange measures a PMI exchange over ssh and over the rsh stand-in, with the clients test/pmi and c/exchange.c.
-// It runs them under IBRUN, under bin/ibrun, which each node must look for, and under mpiexec.hydra.
+// Exchange measures jobs whose ranks exchange values over PMI. The programs are test/pmi and c/exchange.c. Exchange
+// runs them over ssh and over the rsh stand-in, under the installed IBRUN, under bin/ibrun, which is not installed, and
+// under mpiexec.hydra.
 func Exchange(args []string) error {
 	var inGo, inC string
 	return onCluster(args, func(j job) error {
@@ -159,7 +161,7 @@ func Exchange(args []string) error {
 	}, &inGo, &inC)
 }
 
-// exchange measures a PMI client that prints one line when its ranks have got values of other ranks.
+// exchange measures one program, whose rank 0 prints one line after the exchange.
 func (j job) exchange(what, program string, bounds *figure.Bounds) error {
 	way := func(name string, argv ...string) *figure.Way {
 		return &figure.Way{Name: name, Do: func() (float64, error) {
@@ -202,8 +204,8 @@ const (
 	maxInit   = 0.8 // the time of MPI_Init, divided by that of Open MPI 4.1 with libpmi under ibrun
 )
 
-// Newer measures a program of Open MPI 5 under ibrun and under its own mpirun. The files of Open MPI 5 are in a
-// root file system of their own (test/fleet), which each rank enters, and also mpirun and its daemons.
+// Newer measures a program of Open MPI 5 under ibrun and under its own mpirun. Open MPI 5 is installed in a separate
+// root file system (test/fleet). The ranks, mpirun and its daemons all run in it, by bin/fleet.
 func Newer(args []string) error {
 	var root, program string
 	enter, err := filepath.Abs("bin/fleet")
@@ -239,8 +241,8 @@ func Newer(args []string) error {
 	}, &root, &program)
 }
 
-// Busy measures ranks of Open MPI on two CPUs that other processes keep busy. Ranks that wait call sched_yield,
-// which lets another rank run first only if it is in the same session (autogroups, sched(7)).
+// Busy measures four ranks of Open MPI on two CPUs that two other processes keep busy. A rank that waits calls
+// sched_yield. With autogroups (sched(7)), that lets another rank run first only if it is in the same session.
 func Busy(args []string) error {
 	var program string
 	var rounds int

@@ -11,7 +11,8 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// TestCompareLeavesJobsOut requires that a job is left out if its output does not have a line of each rank.
+// TestCompareLeavesJobsOut requires that compare leaves a job out if the line of a rank is missing in its output, and
+// fails if a launcher is not installed.
 func TestCompareLeavesJobsOut(t *testing.T) {
 	j := job{Job: &figure.Job{Ranks: 1}, ranks: "1"}
 	counted := func(values []float64) float64 { return float64(len(values)) }
@@ -23,8 +24,8 @@ func TestCompareLeavesJobsOut(t *testing.T) {
 	require.ErrorContains(t, err, "no-such-launcher")
 }
 
-// TestAgentIsFoundBelowAProcess requires that agentBelow finds an agent that descends from a process, and none for
-// a process that does not exist.
+// TestAgentIsFoundBelowAProcess requires that agentBelow finds an agent among the descendants of a process, and returns
+// an error if there is no agent.
 func TestAgentIsFoundBelowAProcess(t *testing.T) {
 	agent := exec.Command("sh", "-c", "read -r _", ":agent")
 	order, err := agent.StdinPipe()

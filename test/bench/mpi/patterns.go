@@ -13,18 +13,19 @@ import (
 	"ibrun/test/bench/message"
 )
 
-// patiencePattern limits one pattern. It is long because 64 ranks of MPI that poll share two processors.
+// patiencePattern limits one job of a pattern. It is long because 64 MPI ranks that poll may share two CPUs.
 const patiencePattern = 2 * time.Minute
 
-// rival is a program that runs a pattern over one library. ibrun starts all of them.
+// rival is a program that sends the messages of a pattern with one library. ibrun starts all rivals.
 type rival struct {
 	name string
-	argv []string // the command without the pattern
+	argv []string // the command, to which the pattern and its numbers are appended
 	part int      // if not 0, the number of steps is divided by it
 }
 
-// rivals returns package ibrun, MPICH and Open MPI. self is this program, the others are c/pattern.c. With MPICH
-// the program does not call MPI_Finalize, because some ranks hang there (docs/mpi-programs.md).
+// rivals returns package ibrun, MPICH and Open MPI. self is the path of this program. mpich and openMPI are the paths
+// of c/pattern.c, built for each library. With MPICH the program does not call MPI_Finalize, because some ranks hang
+// in it (docs/mpi-programs.md).
 func rivals(self, mpich, openMPI string) []rival {
 	return []rival{
 		{name: "ibrun", argv: []string{self, ":rank"}},
@@ -33,9 +34,10 @@ func rivals(self, mpich, openMPI string) []rival {
 	}
 }
 
-// crowded returns the rivals for jobs in which many ranks share a CPU. A rank of Open MPI yields. A rank of MPICH
-// (ch4:ucx) polls until its time slice ends, and no setting changes that. So a step takes as many time slices as
-// there are ranks on the CPU, and MPICH makes fewer steps. A further rival is MPICH with a program that yields.
+// crowded returns the rivals for jobs in which many ranks share a CPU. A rank of Open MPI yields while it waits. A
+// rank of MPICH (ch4:ucx) polls until its time slice ends, and no setting changes that. So a step of MPICH takes as
+// many time slices as there are ranks on the CPU, and MPICH runs a quarter of the steps. crowded adds a rival that uses
+// MPICH and calls sched_yield itself.
 func crowded(self, mpich, openMPI string) []rival {
 	list := rivals(self, mpich, openMPI)
 	yields := rival{name: "MPICH, yielding", argv: append(slices.Clone(list[1].argv), "-yield")}
@@ -43,8 +45,8 @@ func crowded(self, mpich, openMPI string) []rival {
 	return slices.Insert(list, 2, yields)
 }
 
-// way returns a way that runs a rival with a pattern. Rank 0 prints lines of two numbers, bytes and microseconds,
-// which way passes to each. The value of a round is the microseconds of the last line.
+// way returns a Way that runs a rival with a pattern. Rank 0 prints lines with bytes and microseconds, and the Way
+// calls each with both numbers of every line. The value of a round is the microseconds of the last line.
 func (j job) way(r rival, each func(bytes int, us float64), pattern ...string) *figure.Way {
 	return &figure.Way{Name: r.name, Do: func() (us float64, err error) {
 		result, err := run(patiencePattern, j.underIbrun(append(slices.Clone(r.argv), pattern...)...))
@@ -62,9 +64,9 @@ func (j job) way(r rival, each func(bytes int, us float64), pattern ...string) *
 	}}
 }
 
-// Apps measures a step of two programs of package ibrun beside the same programs over MPICH and Open MPI, and
-// writes a table to a page. There is no bound, because the fastest library on processors that ranks share depends
-// on how ranks wait. If a library fails or hangs once, it is left out from then on, and the table says so.
+// Apps compares a step of stencil3d and of alltoall with package ibrun, MPICH and Open MPI, and writes a table to PAGE.
+// There is no bound: where ranks share CPUs, the times mostly depend on how the ranks wait. If a library fails or hangs
+// once, Apps leaves it out from then on, and the table says so.
 func Apps(args []string) error {
 	var self, mpich, openMPI, page string
 	return onCluster(append([]string{built}, args...), func(j job) error {
@@ -139,8 +141,8 @@ func (j job) apps(rivals []rival, page string) error {
 // maxCurve is the longest message of the curve.
 const maxCurve = 16 << 20
 
-// Curve measures round trips of messages of many lengths between two nodes, and writes a table of medians in
-// microseconds.
+// Curve measures round trips of messages of 1 byte to maxCurve between two nodes, and writes a table of medians in
+// microseconds to FILE.
 func Curve(args []string) error {
 	var self, mpich, openMPI, file string
 	size := []string{built, "2", "1"}

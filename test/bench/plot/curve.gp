@@ -1,4 +1,4 @@
-# Draws a table of round trips of messages of many lengths: gnuplot -c curve.gp TABLE PICTURE TITLE
+# Usage: gnuplot -c curve.gp TABLE PICTURE TITLE. Plots round trip times over the length of messages.
 set terminal svg size 1000,440 font "sans-serif,12" background "white"
 set output ARG2
 set datafile separator tab

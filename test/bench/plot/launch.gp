@@ -1,4 +1,4 @@
-# Draws a table of launches, with one row for each case: gnuplot -c launch.gp TABLE PICTURE
+# Usage: gnuplot -c launch.gp TABLE PICTURE. Plots launch times, with one row for each case.
 set terminal svg size 1000,820 font "sans-serif,12" background "white"
 set output ARG2
 set datafile separator tab

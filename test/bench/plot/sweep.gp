@@ -1,4 +1,4 @@
-# Draws a table of launches over slow sessions: gnuplot -c sweep.gp TABLE PICTURE
+# Usage: gnuplot -c sweep.gp TABLE PICTURE. Plots launch times over the added latency of a session.
 set terminal svg size 1200,460 font "sans-serif,12" background "white"
 set output ARG2
 set datafile separator tab

@@ -1,2 +1,2 @@
-// make bench-spawn starts this program, which is static and ends at once.
+// make bench-spawn starts this program, which exits at once.
 int main(void) { return 0; }

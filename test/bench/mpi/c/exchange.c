@@ -1,7 +1,7 @@
 /*
- * exchange does in C the same as test/pmi without options. It represents MPI programs better than one in
- * Go, because the start of the Go runtime takes most of the time of a small program. Each rank puts a value.
- * After a barrier it gets the values of the ranks at distances of powers of two. Rank 0 prints one line.
+ * exchange exchanges values over PMI. Each rank puts a value. After a barrier it gets the values of the ranks
+ * at distances of powers of two. Rank 0 prints one line. test/pmi does the same in Go, but the start of the Go
+ * runtime takes most of its time. So this program represents MPI programs better.
  */
 #include <pmi.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
-/* pattern runs the patterns of test/bench/message/pattern.go over MPI. It sends the same messages in the same
- * steps, checks their contents, and rank 0 prints the same lines.
+/* pattern does over MPI the same as test/bench/message/pattern.go: it sends the same messages in the same steps
+ * and checks the contents of those of a step. Rank 0 prints lines in the same format.
  *
- *	pattern [-yield] [-unfinished] stencil3d|alltoall STEPS BYTES   microseconds of a step
- *	pattern [-unfinished] trips MOST    bytes and microseconds of a round trip, a line for each length
+ *	pattern [-yield] [-unfinished] stencil3d|alltoall STEPS BYTES   prints BYTES and the microseconds of a step
+ *	pattern [-unfinished] trips MAXIMUM    prints bytes and the microseconds of a round trip for each length
  *
- * With -yield a rank calls sched_yield while it waits for messages, for a library that polls and has no setting
- * for that. With -unfinished the program does not call MPI_Finalize, in which Debian's MPICH over TCP may hang
- * (docs/mpi-programs.md).
+ * With -yield a rank calls sched_yield while it waits for messages. MPICH polls and has no setting for that.
+ * With -unfinished the program ends by MPI_Abort in place of MPI_Finalize, in which Debian's MPICH over TCP may
+ * hang (docs/mpi-programs.md).
  */
 #include <mpi.h>
 #include <sched.h>
@@ -69,7 +69,7 @@ static void complete(MPI_Request *r, int count)
 		sched_yield();
 }
 
-/* together returns when all ranks have called it. */
+/* together is a barrier of all ranks. */
 static void together(void)
 {
 	MPI_Request r;
@@ -77,7 +77,7 @@ static void together(void)
 	complete(&r, 1);
 }
 
-/* step exchanges a message with each peer. */
+/* step sends a message to each peer, receives one from each peer, and checks the received ones. */
 static void step(const int *peers, int count, int bytes, char *out, char *in, MPI_Request *r, int number)
 {
 	memset(out, rank + number, bytes);
@@ -145,7 +145,7 @@ int main(int argc, char **argv)
 	else if (argc == 3 && !strcmp(argv[1], "trips") && size == 2)
 		trips(strtoul(argv[2], NULL, 10));
 	else
-		fail("usage: pattern [-yield] [-unfinished] stencil3d|alltoall STEPS BYTES | trips MOST (two ranks)");
+		fail("usage: pattern [-yield] [-unfinished] stencil3d|alltoall STEPS BYTES | trips MAXIMUM (two ranks)");
 	fflush(stdout);
 	if (unfinished) {
 		together(); /* rank 0 has printed its line */
