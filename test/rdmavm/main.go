@@ -1,8 +1,8 @@
-// Command rdmavm gives a command InfiniBand verbs on a machine that has none. `rdmavm run -- command...` runs the
-// command in a small virtual machine with Soft-RoCE devices. `rdmavm sys -- command...` shows it a made-up HCA
-// under /sys, without a machine.
+// Command rdmavm runs commands that need RDMA devices on a machine without such devices. `rdmavm run -- command...`
+// runs the command in a small virtual machine with Soft-RoCE devices. `rdmavm sys -- command...` runs it on this
+// machine, with the files of a made-up HCA under /sys and /dev. That HCA can be listed and cannot be opened.
 //
-// Package main parses the arguments and makes the HCA. Package vm has the machine.
+// Package main parses the arguments and creates the files of the HCA. Package vm boots the virtual machine.
 package main
 
 import (
@@ -23,21 +23,21 @@ import (
 	"ibrun/test/rdmavm/vm"
 )
 
-const usage = `usage: rdmavm run [options] -- command...   run it in a machine with Soft-RoCE; code 125: the machine failed
+const usage = `usage: rdmavm run [options] -- command...   run it in a virtual machine with Soft-RoCE; exits 125 if the machine fails
 options: -devices 2      rxe0, rxe1, ... over eth0, eth1, ... with the addresses 10.77.0.1, 10.77.0.2, ...
          -cpus 1         number of CPUs; Soft-RoCE uses one for each queue pair
-         -counted        count time in instructions of 1 ns each, so that other load does not change it
-         -mem 1G         memory, which also holds files that the command writes
+         -counted        advance the guest's clock 1 ns per instruction, so that other load does not change times
+         -mem 1G         memory of the guest, which also holds the files that the command writes
          -share DIR      let the command change files below DIR; it can read all other files of this machine
          -memlock SIZE   limit of locked memory, such as 64k; the default is unlimited
          -i              pass standard input
-         -timeout 5m     time for booting and the command
+         -timeout 5m     limit of the time for booting and the command together
        rdmavm image                         build an image of the newest kernel if it is missing, and print its path
        rdmavm sys [options] -- command...   run the command with a made-up HCA under /sys and /dev (as root)
 options: -name mlx5_0 -lid 27 -state ACTIVE -layer InfiniBand -numa 0 -rate 100
 `
 
-// failed is the exit code if the command could not be run to its end.
+// failed is the exit code of rdmavm if the machine fails, and the command has no exit code.
 const failed = 125
 
 func main() {
@@ -55,7 +55,7 @@ func main() {
 	os.Exit(code)
 }
 
-// leastMemory is the least memory with which the kernel boots, in bytes.
+// leastMemory is the least memory in bytes with which the guest's kernel boots.
 const leastMemory = 192 << 20
 
 var errUsage = errors.New("usage")
@@ -83,7 +83,7 @@ func run(args []string) (int, error) {
 
 func log(line string) { fmt.Fprintln(os.Stderr, "rdmavm:", line) }
 
-// options parses the options of a subcommand, and returns the command behind them.
+// options parses the options of a subcommand, and returns the command that follows them.
 func options(flags *flag.FlagSet, args []string) ([]string, error) {
 	flags.Usage = func() {}
 	flags.SetOutput(os.Stderr)
@@ -140,7 +140,7 @@ func inMachine(args []string) (int, error) {
 	return vm.Run(ctx, image, cfg)
 }
 
-// folder returns the absolute path of an existing folder. For "" it returns "".
+// folder returns the absolute path of the folder of -share without symbolic links. For "" it returns "".
 func folder(name string) (string, error) {
 	if name == "" {
 		return "", nil
@@ -158,7 +158,7 @@ func folder(name string) (string, error) {
 	return absolute, nil
 }
 
-// withHCA starts this program again in a mount namespace of its own.
+// withHCA runs this program with the subcommand sys-within in a new mount namespace, and returns its exit code.
 func withHCA(args []string) (int, error) {
 	if os.Getuid() != 0 {
 		return 0, errors.New("mounting needs root")
@@ -178,7 +178,7 @@ func withHCA(args []string) (int, error) {
 	return cmd.ProcessState.ExitCode(), nil
 }
 
-// size is a number of bytes: 64k, 1G, or unlimited.
+// size is a flag.Value for a number of bytes, such as 64k, 512M, 1G or unlimited.
 type size uint64
 
 func (s *size) String() string { return strconv.FormatUint(uint64(*s), 10) }

@@ -35,7 +35,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// rdmavm runs the program to its end. The program has a time-out of its own.
+// rdmavm runs the program rdmavm and waits until it ends, after 5 minutes at most by its own time-out. change may
+// change the command before.
 func rdmavm(t *testing.T, change func(*exec.Cmd), args ...string) launch.Outcome {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "rdmavm"), args...)
@@ -45,8 +46,8 @@ func rdmavm(t *testing.T, change func(*exec.Cmd), args ...string) launch.Outcome
 	return launch.Finish(t, cmd)
 }
 
-// image builds the image once, before the first test that needs it. The messages of building it are not in the
-// output of any other test.
+// image makes requireQemu build the kernel image once. Later runs of rdmavm find it, and print no messages about
+// building it.
 var image sync.Once
 
 func requireQemu(t *testing.T) {
@@ -60,9 +61,8 @@ func requireQemu(t *testing.T) {
 	})
 }
 
-// TestCommand runs a command that prints its input, environment, folder, limits, devices and files, and then kills
-// itself. All its output must arrive, even the last bytes, although a process that it leaves behind has the pipe
-// open.
+// TestCommand runs a command that prints its input, environment, working directory, limits, devices and files, and
+// then kills itself. All its output must arrive, although a background process still has the output pipe open.
 func TestCommand(t *testing.T) {
 	requireQemu(t)
 	var input [300000]byte
@@ -92,7 +92,7 @@ func TestCommand(t *testing.T) {
 	require.Equal(t, "written\n", string(text))
 }
 
-// TestKilled kills rdmavm by two signals. Its machine must end, too.
+// TestKilled requires that the virtual machine ends when rdmavm is ended by SIGKILL or SIGTERM.
 func TestKilled(t *testing.T) {
 	requireQemu(t)
 	for _, signal := range []os.Signal{syscall.SIGKILL, syscall.SIGTERM} {
@@ -109,8 +109,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// qemuOf returns the process id of the qemu among the children of a process, or "" if there is none yet. Before,
-// programs that prepare the kernel and the image may be children.
+// qemuOf returns the process id of qemu among the children of a process, or "" if qemu has not been started yet.
 func qemuOf(t *testing.T, pid int) string {
 	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	require.NoError(t, err)
@@ -125,7 +124,7 @@ func qemuOf(t *testing.T, pid int) string {
 	return ""
 }
 
-// runs reports whether a process exists and is no zombie.
+// runs reports whether a process exists and is not a zombie.
 func runs(pid string) bool {
 	text, err := os.ReadFile("/proc/" + pid + "/stat")
 	return err == nil && !strings.Contains(string(text), ") Z ")
@@ -138,7 +137,7 @@ func TestTimeOut(t *testing.T) {
 	require.Contains(t, o.Stderr, "rdmavm: no end within the time-out of 1ms")
 }
 
-// TestNoBoot boots a file that is no kernel. The error must have the end of the console.
+// TestNoBoot boots a file that contains no kernel. The error must include the last output of the console.
 func TestNoBoot(t *testing.T) {
 	requireQemu(t)
 	real := strings.TrimSpace(rdmavm(t, nil, "image").Stdout)
@@ -158,7 +157,7 @@ func TestMissingPackages(t *testing.T) {
 	require.Equal(t, 125, o.Code)
 	require.Contains(t, o.Stderr,
 		"apt-get, dpkg-deb, xz: not found; apt-get install -y --no-install-recommends apt dpkg xz-utils")
-	requireQemu(t) // the image is needed, too
+	requireQemu(t) // the next run needs the image
 	o = rdmavm(t, func(cmd *exec.Cmd) { cmd.Env = []string{"PATH=/nonexistent", "HOME=" + os.Getenv("HOME")} }, "run",
 		"--", "true")
 	require.Equal(t, 125, o.Code)
@@ -184,8 +183,8 @@ func TestBadArguments(t *testing.T) {
 	}
 }
 
-// TestMadeUpHCA requires that ibrun and rdma-core see the made-up HCA, and that the rest of /sys and /dev is
-// unchanged.
+// TestMadeUpHCA requires that ibrun and the programs of rdma-core list the made-up HCA of rdmavm sys, that the command
+// sees the other files of /sys and /dev, and that the host's /sys does not change.
 func TestMadeUpHCA(t *testing.T) {
 	if os.Getuid() != 0 {
 		skip.Because(t, "mounting needs root")
@@ -239,7 +238,8 @@ func TestMadeUpHCA(t *testing.T) {
 	require.Contains(t, rdmavm(t, nil, "sys", "--", "no-such-program").Stderr, "executable file not found")
 }
 
-// TestDoctorOnMadeUpHCA runs the doctor with the made-up HCA. It must report its LID, and that it cannot be used.
+// TestDoctorOnMadeUpHCA runs ibrun --doctor with the made-up HCA. It must report the LID of the HCA, and that the
+// kernel has no such device.
 func TestDoctorOnMadeUpHCA(t *testing.T) {
 	if os.Getuid() != 0 {
 		skip.Because(t, "mounting needs root")

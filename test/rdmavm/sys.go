@@ -17,10 +17,10 @@ import (
 	"ibrun/topo/topotest"
 )
 
-// within is the subcommand that withHCA starts in the new namespace.
+// within is the name of the subcommand that withHCA starts in the new mount namespace.
 const within = "sys-within"
 
-// becomeWithHCA mounts the HCA and executes the command in this process.
+// becomeWithHCA mounts /sys and /dev with the files of the HCA, and replaces this process by the command.
 func becomeWithHCA(args []string) error {
 	port := topotest.Port{SMLID: 1}
 	hca := topotest.HCA{}
@@ -37,7 +37,7 @@ func becomeWithHCA(args []string) error {
 	}
 	port.LID = uint32(*lid)
 	hca.Ports = []topotest.Port{port}
-	// The machine has so many NUMA nodes that the HCA's exists. Only its HCA is shown.
+	// The simulated machine needs enough NUMA nodes for the node of the HCA. Only the files of the HCA are used.
 	nodes := max(hca.NUMA, 0) + 1
 	machine := topotest.Machine{NUMAPerPackage: nodes, CoresPerPackage: nodes, HCAs: []topotest.HCA{hca}}
 	if err := machine.Check(); err != nil {
@@ -63,7 +63,7 @@ func becomeWithHCA(args []string) error {
 	return syscall.Exec(path, command, os.Environ())
 }
 
-// onlyHCA returns the files of a machine that belong to its HCA, and adds files that libibverbs needs.
+// onlyHCA returns the files of a simulated machine that belong to its HCA, and adds those that libibverbs needs.
 func onlyHCA(tree fstest.MapFS) fstest.MapFS {
 	kept := fstest.MapFS{"sys/class/infiniband_verbs/abi_version": {Data: []byte("6\n"), Mode: 0o444}}
 	for name, file := range tree {
@@ -81,8 +81,8 @@ func onlyHCA(tree fstest.MapFS) fstest.MapFS {
 	return kept
 }
 
-// lay mounts a folder in memory over a folder. The new one has a tree of files and, by bind mounts, everything else
-// of the old one. The names of the tree begin with that of the folder.
+// lay mounts a tmpfs over a folder. The tmpfs gets the files of the tree and, by bind mounts, all other entries of the
+// old folder. The names in the tree include the name of the folder.
 func lay(folder string, tree fstest.MapFS) error {
 	fd, err := unix.Open(folder, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -95,8 +95,8 @@ func lay(folder string, tree fstest.MapFS) error {
 	return merge(tree, folder, fmt.Sprintf("/proc/self/fd/%d", fd))
 }
 
-// merge fills a new folder with the entries of the tree, and with all other entries of the folder below. If below
-// is "", there are none.
+// merge creates the entries of the tree in a new folder. Then it shows the entries of the folder below that the tree
+// does not have. If below is "", it creates the entries of the tree only.
 func merge(tree fstest.MapFS, folder, below string) error {
 	ours, err := tree.ReadDir(folder[1:])
 	if err != nil {
@@ -143,7 +143,7 @@ func merge(tree fstest.MapFS, folder, below string) error {
 	return nil
 }
 
-// show makes a file, folder or link visible at a second path.
+// show makes the file or folder from visible at path by a bind mount. It copies a symbolic link.
 func show(from, path string, kind fs.FileMode) error {
 	if kind == fs.ModeSymlink {
 		to, err := os.Readlink(from)

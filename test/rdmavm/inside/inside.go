@@ -3,11 +3,12 @@
 //	func TestMain(m *testing.M) { inside.Main(m, "ibrun/cmd/ibrun", "ibrun/lazy.test") }
 //	func TestIt(t *testing.T)   { inside.Require(t); exec.Command(inside.Program("ibrun"), ...) }
 //
-// A name that ends in ".test" is the test binary of a package. Package test/ib runs those of several packages in
-// one machine, because a machine takes long to boot.
+// The arguments of Main are import paths of programs that the tests use. A path that ends in ".test" means the test
+// binary of a package: test/ib uses them to run the tests of several packages in one machine, because a machine takes
+// long to boot.
 //
-// Main runs the test binary again in the machine. It builds the programs before, because a compiler would take
-// minutes in the machine.
+// Main builds the programs on the host, where a compiler is much faster. Then it boots a machine, runs the same test
+// binary in it, and exits with the exit code of that run.
 package inside
 
 import (
@@ -26,16 +27,16 @@ import (
 	"ibrun/internal/skip"
 )
 
-// programsVariable names the folder of the programs that were built for the machine.
+// programsVariable is the environment variable with the path of the folder of the programs.
 const programsVariable = "RDMAVM_PROGRAMS"
 
-// In reports whether this process runs in a machine.
+// In reports whether this process runs in a virtual machine of rdmavm.
 func In() bool { return os.Getenv("RDMAVM") != "" }
 
-// Program returns the path of a program that was passed to Main. name is the last element of its import path.
+// Program returns the path of a program that Main has built. name is the last element of its import path.
 func Program(name string) string { return filepath.Join(os.Getenv(programsVariable), name) }
 
-// Missing returns why no machine can be booted here, or "".
+// Missing returns the reason why this host cannot boot a virtual machine, or "" if it can.
 func Missing() string {
 	if _, err := exec.LookPath("qemu-system-x86_64"); err != nil {
 		return "qemu-system-x86_64 is missing: make test-ib installs it, as root"
@@ -43,7 +44,7 @@ func Missing() string {
 	return ""
 }
 
-// Require skips a test of a package that calls Main if no machine can be booted.
+// Require skips the test if it needs a virtual machine and this host cannot boot one. The package must call Main.
 func Require(t testing.TB) {
 	t.Helper()
 	if !In() {
@@ -51,8 +52,8 @@ func Require(t testing.TB) {
 	}
 }
 
-// Main builds the programs, runs the tests of a package in a machine with the arguments of this process, and
-// exits. If no machine can be booted, it runs the tests here.
+// Main builds the programs, runs this test binary with the same arguments in a virtual machine, and exits. If this host
+// cannot boot a virtual machine, Main runs the tests on the host, where Require skips them.
 func Main(m *testing.M, programs ...string) {
 	if In() || Missing() != "" {
 		os.Exit(m.Run())
@@ -65,11 +66,11 @@ func Main(m *testing.M, programs ...string) {
 	os.Exit(code)
 }
 
-// timeout limits the run of a machine. It is longer than the time-out of go test, which prints the goroutines of a
-// test that hangs.
+// timeout limits the run of a virtual machine. It is longer than the default time-out of go test (10 minutes), so that
+// a test that hangs is ended by package testing, which prints its goroutines.
 const timeout = "20m"
 
-// run runs this test binary in a machine and returns its exit code.
+// run builds the programs, runs this test binary in a virtual machine and returns its exit code.
 func run(programs, args []string) (code int, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -82,9 +83,9 @@ func run(programs, args []string) (code int, err error) {
 	cmd := exec.Command(filepath.Join(dir, filepath.Base(Machine)),
 		slices.Concat([]string{"run", "-timeout", timeout, "--", self}, args)...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	// The machine has real devices, so it must not use the fake library of this process.
+	// The machine has Soft-RoCE devices, so its tests must not use a fake libibverbs that is set for this process.
 	cmd.Env = append(os.Environ(), programsVariable+"="+dir, verbs.LibraryVariable+"=")
-	runtime.LockOSThread() // Pdeathsig is sent when the thread that forked ends
+	runtime.LockOSThread() // Pdeathsig would be sent when this thread ends
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var exit *exec.ExitError
@@ -94,18 +95,18 @@ func run(programs, args []string) (code int, err error) {
 	return cmd.ProcessState.ExitCode(), nil
 }
 
-// Machine is the program that boots the machine.
+// Machine is the import path of the program that boots the virtual machine.
 const Machine = "ibrun/test/rdmavm"
 
-// Build builds programs and test binaries with the tag of the ib suite, and returns the path of their folder. The
-// folder is in the user's cache, so that go does not link unchanged programs again.
+// Build builds programs and test binaries with the build tag ib, and returns the path of their folder. The folder is in
+// the user's cache directory, so that go does not link unchanged programs again.
 func Build(programs ...string) (dir string, err error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
 	}
 	dir = filepath.Join(cache, "ibrun-programs", "ib") + "/" // the slash tells go build that it is a folder
-	words := map[string][]string{}                           // packages by how they are built
+	words := map[string][]string{}                           // import paths by the kind of their build
 	for _, p := range programs {
 		verb := "build"
 		if pkg, isTest := strings.CutSuffix(p, ".test"); isTest {

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// run starts the command, reaps all processes that end, and returns the command's exit code when all its output has
-// been sent to the host.
+// run starts the command and reaps all processes until the command has ended. It sends all output of the command to the
+// host, and then returns the command's exit code.
 func run(l *line, j job) (code int, err error) {
 	os.Clearenv() // remove the kernel's variables, so that LookPath uses the command's PATH
 	for _, pair := range append(j.Env, "RDMAVM=1") {
@@ -60,14 +60,15 @@ func run(l *line, j job) (code int, err error) {
 	return status.ExitStatus(), nil
 }
 
-// stream sends one of the command's outputs to the host.
+// stream sends the standard output or the standard error of the command to the host.
 type stream struct {
 	kind byte
 	pipe *os.File
 	done chan error
 }
 
-// newStream returns a stream and the file that the command writes to, and starts to read.
+// newStream creates a pipe and starts to send what arrives in it to the host. It returns the stream, and the end of the
+// pipe that the command writes to.
 func newStream(l *line, kind byte) (s stream, write *os.File, err error) {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -78,8 +79,8 @@ func newStream(l *line, kind byte) (s stream, write *os.File, err error) {
 	return s, write, nil
 }
 
-// end sends what the command has written until now. It does not wait for the end of the pipe, which a process that
-// the command left behind may hold open.
+// end sends all bytes that are in the pipe when the command has ended. It does not wait until the pipe is closed,
+// because a background process of the command may hold it open.
 func (s stream) end(l *line) error {
 	if err := s.pipe.SetReadDeadline(time.Now()); err != nil {
 		return err
@@ -96,14 +97,15 @@ func remains(pipe *os.File) []byte {
 	b, n := make([]byte, capacity), 0
 	if conn, err := pipe.SyscallConn(); err == nil && pipe.SetReadDeadline(time.Time{}) == nil {
 		_ = conn.Read(func(fd uintptr) bool {
-			n, _ = unix.Read(int(fd), b) // fails when it is empty
+			n, _ = unix.Read(int(fd), b) // fails if the pipe is empty
 			return true
 		})
 	}
 	return b[:max(n, 0)]
 }
 
-// refused sends the reason why the command cannot be run to the host, and returns the exit code of a shell.
+// refused sends the reason why the command cannot be started to the host. It returns the exit code that a shell
+// returns in this case: 127 if the program does not exist, and 126 otherwise.
 func refused(l *line, j job, why error) (code int, err error) {
 	code = 126
 	if errors.Is(why, exec.ErrNotFound) || errors.Is(why, os.ErrNotExist) {
@@ -112,7 +114,8 @@ func refused(l *line, j job, why error) (code int, err error) {
 	return code, l.send(frameErr, fmt.Appendf(nil, "rdmavm: %s: %v\n", j.Command[0], errors.Unwrap(why)))
 }
 
-// inputOf returns the command's standard input and, if the host sends input, the file to write it to.
+// inputOf returns the command's standard input. If the host sends input, the input is a pipe, and write is its other
+// end. Otherwise it is /dev/null, and write is nil.
 func inputOf(j job) (read, write *os.File, err error) {
 	if j.Input {
 		return os.Pipe()
@@ -121,7 +124,8 @@ func inputOf(j job) (read, write *os.File, err error) {
 	return read, nil, err
 }
 
-// feed writes the input that the host sends to a file. It ignores errors of a command that does not read all.
+// feed writes the input that the host sends to a pipe. It ignores write errors, because the command need not read all
+// its input.
 func feed(l *line, to *os.File) {
 	defer to.Close()
 	for {
@@ -133,7 +137,7 @@ func feed(l *line, to *os.File) {
 	}
 }
 
-// reap waits for processes that end, including orphans, until pid has ended.
+// reap reaps processes, including orphans, until pid has ended, and returns the status of pid.
 func reap(pid int) (status syscall.WaitStatus, err error) {
 	for {
 		got, err := syscall.Wait4(-1, &status, 0, nil)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRemains requires that remains returns all bytes in a pipe that is still open, and does not wait for more.
+// TestRemains requires that remains returns all bytes in a pipe that is still open, without waiting for more.
 func TestRemains(t *testing.T) {
 	for _, n := range []int{0, 1, 1 << 16} {
 		read, write, err := os.Pipe()
@@ -30,7 +30,7 @@ func TestRemains(t *testing.T) {
 	}
 }
 
-// TestRefused requires that the host gets the message and the exit code of a shell for a command that does not exist.
+// TestRefused requires that refused sends the message of a command that does not exist to the host, and returns 127.
 func TestRefused(t *testing.T) {
 	var sent bytes.Buffer
 	_, missing := exec.LookPath("no-such-program")

@@ -5,9 +5,9 @@ import (
 	"io"
 )
 
-// archive writes a cpio archive in the format that kernels unpack as their first file system ("newc" of the kernel's
-// Documentation/driver-api/early-userspace/buffer-format.rst).
-// Several archives may follow each other in one file.
+// archive writes a cpio archive in the format "newc", which the kernel unpacks as its first file system (see the
+// kernel's Documentation/driver-api/early-userspace/buffer-format.rst). A file may contain several archives, one after
+// the other.
 type archive struct {
 	to    io.Writer
 	count int

@@ -13,26 +13,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Init is the path of this program in the guest. Only there it is also the first argument of the process.
+// Init is the path of this program in the guest, and the name under which the guest's kernel starts it.
 const Init = "/init"
 
-// Folders of the guest's first file system, and names of qemu's shares and serial port.
+// Folders of the guest's first file system, and the names of the shares and of the serial port of qemu.
 const (
 	moduleDir = "/modules"
 	procDir   = "/proc"
 	sysDir    = "/sys"
-	hostDir   = "/host" // this machine's files, read-only
-	overDir   = "/over" // files that are written in the guest
-	rootDir   = "/root" // both together: the root directory of the command
+	hostDir   = "/host" // the host's files, read-only
+	overDir   = "/over" // a tmpfs for the files that are written in the guest
+	rootDir   = "/root" // an overlay of overDir over hostDir, which is the root directory of the command
 	hostTag   = "host"
 	shareTag  = "share"
 	portName  = "line"
 )
 
-// Guest runs the first process of the guest. It never returns. The host ends the machine when it has received the
-// result.
+// Guest runs the first process of the guest: it executes the command and sends its result to the host. It never
+// returns, because the kernel panics if its first process ends. The host kills qemu when it has the result.
 func Guest() {
-	runtime.LockOSThread() // the command inherits limits and capabilities of this thread
+	runtime.LockOSThread() // limit changes this thread, from which the command inherits
 	l, err := begin()
 	if err == nil {
 		err = serve(l)
@@ -50,7 +50,7 @@ func Guest() {
 	}
 }
 
-// begin loads the modules and opens the line.
+// begin mounts /proc, /sys and /dev, loads the modules, and opens the line to the host.
 func begin() (*line, error) {
 	m := mounts{}
 	m.mount(procDir, "proc", "proc", 0, "")
@@ -84,7 +84,8 @@ func load(path string) error {
 	return unix.FinitModule(int(file.Fd()), "", 0)
 }
 
-// openPort opens the serial port of the line. The device gets its name some time after its driver was loaded.
+// openPort opens the serial port of the line. It waits up to 10 s for the device, which appears some time after its
+// driver was loaded.
 func openPort() (*os.File, error) {
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		names, err := filepath.Glob("/sys/class/virtio-ports/*/name")
@@ -127,11 +128,11 @@ func serve(l *line) error {
 	if err != nil {
 		return err
 	}
-	unix.Sync() // writes the shared folder
+	unix.Sync() // write the changes in the shared folder
 	return l.sendJSON(frameEnd, code)
 }
 
-// mounts makes several mounts and keeps their first error.
+// mounts mounts file systems. After the first error, which it keeps, it mounts no more.
 type mounts struct{ err error }
 
 func (m *mounts) mount(target, kind, source string, flags uintptr, options string) {
@@ -143,7 +144,8 @@ func (m *mounts) mount(target, kind, source string, flags uintptr, options strin
 	}
 }
 
-// enter makes the host's files the root of this process, with a file system in memory over them for writing.
+// enter changes the root directory of this process to the host's files, over which an overlay in memory takes all
+// writes. share is the folder of the host that the guest may change, or "".
 func enter(share string) error {
 	const plan9 = "trans=virtio,version=9p2000.L,msize=512000,"
 	upper, work := overDir+"/upper", overDir+"/work"
@@ -177,8 +179,8 @@ func enter(share string) error {
 	return os.Chdir("/")
 }
 
-// limit limits the memory that the command may lock, and the files that it may open. Root ignores the limit of
-// locked memory unless it lacks CAP_IPC_LOCK.
+// limit sets how many bytes of memory the command may lock, and how many files it may open. If memlock is not Unlimited,
+// it also drops CAP_IPC_LOCK, because the limit does not apply to a process that has this capability.
 func limit(memlock uint64) error {
 	err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: memlock, Max: memlock})
 	const files = 1 << 16

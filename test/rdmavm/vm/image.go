@@ -14,24 +14,25 @@ import (
 	"time"
 )
 
-// Image holds the paths of the files that are booted.
+// Image holds the paths of a kernel and its modules, which Run boots.
 type Image struct {
 	Kernel  string // an ELF image
-	Modules string // a cpio archive, in the order of loading
+	Modules string // a cpio archive; the names of its files sort in the order of loading
 }
 
-// builder is the source code that builds an image. Images that other code has built are not used.
+// builder is the source code that builds an image. Its checksum is part of the names of images, so that images of other
+// versions of the code are not used.
 //
 //go:embed cpio.go kernel.go image.go
 var builder embed.FS
 
-// cache is the folder of images in the user's cache directory.
+// cache is the name of the folder of images in the user's cache directory.
 const cache = "ibrun-rdmavm"
 
-// source is the Debian package that depends on the newest kernel with all its drivers.
+// source is the Debian package that depends on the package of the newest kernel.
 const source = "linux-image-amd64"
 
-// images returns the folder of images, and the end of the names of those that this builder has built.
+// images returns the folder of images, and the suffix of the names of images that this version of the code has built.
 func images() (dir, suffix string, err error) {
 	dir, err = os.UserCacheDir()
 	if err != nil {
@@ -56,8 +57,8 @@ func at(dir string) Image {
 	return Image{Kernel: filepath.Join(dir, "vmlinux"), Modules: filepath.Join(dir, "modules.cpio")}
 }
 
-// Cached returns an existing image of any kernel, or builds one if there is none. It calls say before steps that take
-// long.
+// Cached returns an existing image of any kernel, or builds one if there is none. It passes a message to say before a
+// long download.
 func Cached(say func(string)) (Image, error) {
 	dir, suffix, err := images()
 	if err != nil {
@@ -70,8 +71,8 @@ func Cached(say func(string)) (Image, error) {
 	return at(found[len(found)-1]), nil
 }
 
-// Build builds an image of the newest kernel, unless it exists, and removes those of other kernels. It needs no root,
-// because it unpacks the package and does not install it.
+// Build builds an image of the newest kernel, unless it exists, and then removes the images of other kernels. It does
+// not need root, because it unpacks the package without installing it.
 func Build(say func(string)) (Image, error) {
 	if err := need("apt-get", "apt", "dpkg-deb", "dpkg", "xz", "xz-utils"); err != nil {
 		return Image{}, err
@@ -92,7 +93,8 @@ func Build(say func(string)) (Image, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return Image{}, err
 	}
-	// Another process that builds at the same time has another folder. The image of the first one is kept.
+	// Each process builds in a folder of its own. If several build at the same time, the first image that is
+	// renamed to target stays.
 	if err := sweep(dir); err != nil {
 		return Image{}, err
 	}
@@ -129,7 +131,7 @@ func Build(say func(string)) (Image, error) {
 // building is the prefix of the folders in which images are built.
 const building = "building-"
 
-// sweep removes the folders of builders that were killed.
+// sweep removes folders in which images were built, if they are older than an hour: their builders were killed.
 func sweep(dir string) error {
 	left, err := filepath.Glob(filepath.Join(dir, building+"*"))
 	for _, work := range left {
@@ -140,8 +142,8 @@ func sweep(dir string) error {
 	return err
 }
 
-// listed calls do, which needs apt's lists. If that fails, they may be missing or too old. Then listed updates them and
-// calls do again, which needs root.
+// listed calls do, which needs apt's package lists. If do fails, the lists may be missing or too old. Then listed, as
+// root, updates them and calls do again.
 func listed(do func() error) error {
 	err := do()
 	if err == nil || os.Getuid() != 0 {
@@ -153,7 +155,7 @@ func listed(do func() error) error {
 	return do()
 }
 
-// newest returns the name of the newest kernel's package.
+// newest returns the name of the Debian package of the newest kernel.
 func newest() (name string, err error) {
 	err = listed(func() error {
 		depends, err := output("", "apt-cache", "depends", "--important", source)
@@ -166,7 +168,7 @@ func newest() (name string, err error) {
 	return name, err
 }
 
-// download downloads the package and unpacks it into dir.
+// download downloads the package name and unpacks it into dir.
 func download(dir, name string) error {
 	if err := listed(func() error {
 		_, err := output(dir, "apt-get", "download", name)
@@ -182,8 +184,8 @@ func download(dir, name string) error {
 	return err
 }
 
-// convert makes the files of an image from an unpacked package. It looks for modules in the whole package, because
-// they are below /usr since Debian 13.
+// convert creates the files of an image from an unpacked package. It looks for modules in the whole package, because
+// they are below /lib in Debian 12 and below /usr since Debian 13.
 func convert(unpacked string, to Image) error {
 	kernels, err := filepath.Glob(filepath.Join(unpacked, "boot", "vmlinuz-*"))
 	if err != nil || len(kernels) != 1 {
@@ -207,7 +209,8 @@ func convert(unpacked string, to Image) error {
 	return pack(to.Modules, paths)
 }
 
-// output runs a program to its end in dir and returns its output. An error has its standard error.
+// output runs a program in dir and returns its standard output. If the program fails, the error contains its standard
+// error.
 func output(dir, name string, args ...string) (string, error) {
 	cmd := exec.Command(name, args...)
 	var complaint bytes.Buffer
@@ -220,7 +223,8 @@ func output(dir, name string, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// need returns an error that names missing programs and their packages. Its arguments are pairs of both.
+// need returns an error if programs are not installed, with the command that installs their packages. The arguments are
+// pairs of a program and its Debian package.
 func need(programs ...string) error {
 	var names, packages []string
 	for i := 0; i < len(programs); i += 2 {

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// wanted lists the modules that the guest loads, in this order, each after its dependencies. rdma_rxe needs
-// crc32_generic for checksums, which its list of dependencies does not have.
+// wanted lists the modules that the guest loads, in this order. The dependencies of each are loaded before it. rdma_rxe
+// needs crc32_generic for checksums, but does not list it as a dependency.
 var wanted = []string{
 	"virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay", "dummy", "macvlan",
 	"crc32_generic", "ib_uverbs", "ib_umad", "rdma_rxe", "rdma_ucm",
@@ -30,8 +30,8 @@ const (
 	sector        = 512
 )
 
-// unpackKernel returns the ELF image in a bzImage. If qemu boots it, the guest need not decompress it, which takes
-// seconds without KVM.
+// unpackKernel returns the decompressed ELF image of a bzImage. qemu can boot the ELF image. The guest would take
+// seconds to decompress a bzImage without KVM.
 func unpackKernel(image []byte) ([]byte, error) {
 	if len(image) < headerEnd || string(image[headerMagic:headerMagic+4]) != "HdrS" {
 		return nil, errors.New("not a bzImage")
@@ -64,9 +64,9 @@ func unpackKernel(image []byte) ([]byte, error) {
 	return nil, fmt.Errorf("the compression of the bzImage is not known: %x", payload[:4])
 }
 
-// modules returns the paths of the wanted modules below a folder, and of their dependencies, in an order in which they
-// can be loaded. It skips modules without a file, because they can be built into the kernel. If one is really missing,
-// the guest fails.
+// modules returns the paths of the wanted modules below a folder and of their dependencies, in an order in which they
+// can be loaded. It skips modules that have no file, because they may be built into the kernel. If such a module is
+// missing in the kernel, too, the guest reports an error later.
 func modules(root string) (paths []string, err error) {
 	files := map[string]string{}
 	if err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -109,7 +109,7 @@ func modules(root string) (paths []string, err error) {
 	return paths, nil
 }
 
-// moduleName returns the form of a name that is used in dependencies.
+// moduleName replaces the hyphens in the name of a module file by underscores, as lists of dependencies do.
 func moduleName(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
 // dependencies returns the dependencies of a module, from the string "depends=a,b" in its section .modinfo.
@@ -135,7 +135,7 @@ func dependencies(path string) ([]string, error) {
 	return nil, nil
 }
 
-// pack writes the archive of modules. Their names sort in the order of loading.
+// pack writes an archive of modules to path. It numbers the names of the files in the order of loading.
 func pack(path string, modules []string) error {
 	file, err := os.Create(path)
 	if err != nil {

@@ -11,8 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bzImage returns a payload in the format of the kernel's build. The header is in the first sector, and the payload
-// follows the last sector after a gap.
+// bzImage returns a bzImage with the given compressed payload. The payload begins after the setup sectors and a gap.
 func bzImage(payload []byte) []byte {
 	const sectors, gap = 3, 100
 	image := make([]byte, (sectors+1)*sector+gap, 1<<12)
@@ -50,8 +49,8 @@ func TestUnpackKernel(t *testing.T) {
 	}
 }
 
-// TestArchive compares an archive with the description of the format: each field has eight digits, and all parts are
-// padded to four bytes.
+// TestArchive requires that an archive has the bytes of the format newc: header fields of eight hexadecimal digits, and
+// names and contents that are padded to multiples of four bytes.
 func TestArchive(t *testing.T) {
 	var b bytes.Buffer
 	a := archive{to: &b}

@@ -9,16 +9,17 @@ import (
 	"sync"
 )
 
-// Kinds of frames on the line between host and guest, which is a serial port. The guest sends frameUp. The host
-// answers with the job and its standard input. The guest sends output, and at last frameEnd or frameFailed.
+// Kinds of frames on the line between host and guest, which is a virtual serial port. The guest first sends frameUp. The
+// host answers with frameJob, followed by frameInput if the job has input. The guest sends frameOut and frameErr, and at
+// the end frameEnd or frameFailed.
 const (
 	frameUp     = 'u'
 	frameJob    = 'j' // a job as JSON
-	frameInput  = 'i' // standard input; an empty frame is its end
-	frameOut    = 'o'
-	frameErr    = 'e'
+	frameInput  = 'i' // standard input of the command; an empty frame marks its end
+	frameOut    = 'o' // standard output of the command
+	frameErr    = 'e' // standard error of the command
 	frameEnd    = 'x' // the exit code as JSON
-	frameFailed = 'f' // why the guest could not run the command
+	frameFailed = 'f' // an error of the guest, as text
 )
 
 // job describes the command that the guest must run.
@@ -29,11 +30,11 @@ type job struct {
 	Share   string // a folder of the host in which files can be changed, or ""
 	Devices int
 	Memlock uint64 // bytes
-	Input   bool   // frames of input follow
+	Input   bool   // the host sends frameInput
 }
 
-// most limits the length of a frame, so that a damaged line is detected.
-const most = 1 << 20
+// maxFrame limits the length of a frame in bytes, so that corrupt data are detected.
+const maxFrame = 1 << 20
 
 // line sends and receives frames. Several goroutines may send at the same time.
 type line struct {
@@ -66,7 +67,7 @@ func (l *line) receive() (kind byte, content []byte, err error) {
 		return 0, nil, err
 	}
 	n := binary.BigEndian.Uint32(head[1:])
-	if n > most {
+	if n > maxFrame {
 		return 0, nil, fmt.Errorf("a frame %q of %d bytes", head[0], n)
 	}
 	content = make([]byte, n)
@@ -74,7 +75,7 @@ func (l *line) receive() (kind byte, content []byte, err error) {
 	return head[0], content, err
 }
 
-// stream sends everything from a reader as frames of one kind.
+// stream sends all bytes of a reader as frames of one kind.
 func (l *line) stream(kind byte, from io.Reader) error {
 	b := make([]byte, 32<<10)
 	for {

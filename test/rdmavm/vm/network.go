@@ -11,8 +11,8 @@ import (
 
 const hostName = "rdmavm"
 
-// network makes the devices rxe0, rxe1, ... in the guest over the interfaces eth0, eth1, ..., which reach each other.
-// All are in one network namespace, because Soft-RoCE listens in one only.
+// network creates the interfaces eth0, eth1, ... in the guest, which can reach each other, and the Soft-RoCE devices
+// rxe0, rxe1, ... on them. All interfaces are in one network namespace, because Soft-RoCE listens in one namespace only.
 func network(devices int) error {
 	if err := unix.Sethostname([]byte(hostName)); err != nil {
 		return err
@@ -25,8 +25,8 @@ func network(devices int) error {
 	if err != nil {
 		return err
 	}
-	// Accept packets whose source is an address of the guest itself, and use IPv6 addresses without a check for
-	// duplicates.
+	// Accept packets whose source is an address of the guest itself. Use IPv6 addresses at once, without the
+	// detection of duplicates, which takes a second.
 	for name, value := range map[string]string{"ipv4/conf/all/accept_local": "1", "ipv4/conf/default/accept_local": "1",
 		"ipv4/conf/all/rp_filter": "0", "ipv4/conf/default/rp_filter": "0", "ipv6/conf/default/accept_dad": "0"} {
 		if err := os.WriteFile("/proc/sys/net/"+name, []byte(value), 0); err != nil {
@@ -47,9 +47,9 @@ func network(devices int) error {
 	return nil
 }
 
-// plan returns batches of commands for ip and rdma. The interfaces are macvlans over dummy0, which exists when its
-// module is loaded. The neighbour tables are written, because the kernel does not answer ARP requests that come from
-// its own addresses.
+// plan returns batches of commands for ip (links, neighbours) and rdma (rxe). The interfaces are macvlans over dummy0,
+// which the module dummy creates. The neighbour entries are permanent, because the kernel does not answer ARP requests
+// that come from its own addresses.
 func plan(devices int) (links, neighbours, rxe string) {
 	var l, n, r strings.Builder
 	l.WriteString("link set lo up\nlink set dummy0 up\n")

@@ -1,9 +1,8 @@
-// Package vm runs a command in a virtual machine with Soft-RoCE. It boots Debian's kernel under qemu and shows the
-// guest the files of this machine. Run is the host's side. Guest is the guest's side, in the first process of the
-// guest, which executes the same program. Files that the command writes stay in the guest's memory, except in one
-// shared folder.
+// Package vm runs a command in a virtual machine with Soft-RoCE devices. Run boots Debian's kernel under qemu, a new
+// machine for each command. The guest sees the host's files. Files that the command writes stay in the guest's memory,
+// except in one shared folder. The first process of the guest executes the same program as the host, and calls Guest.
 //
-// Each command has a machine of its own. Nothing is installed on this machine.
+// The host needs qemu and Debian's package tools. No kernel package is installed on it.
 package vm
 
 import (
@@ -22,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Unlimited is the value of Config.Memlock without a limit.
+// Unlimited is the value of Config.Memlock that means no limit.
 const Unlimited = uint64(unix.RLIM_INFINITY)
 
 // MostDevices is the largest value of Config.Devices.
@@ -31,29 +30,29 @@ const MostDevices = 64
 // Config describes a command and its machine.
 type Config struct {
 	Command        []string
-	Dir            string   // where it runs, a folder of this machine
-	Env            []string // RDMAVM=1 is added
+	Dir            string   // the working directory, a folder of the host
+	Env            []string // the environment, to which RDMAVM=1 is added
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 
-	Devices int    // number of devices rxe0, rxe1, ... (see network)
-	CPUs    int    // 0 means one
-	Counted bool   // count the guest's time in instructions (-icount of qemu)
-	MiB     int    // memory, which also holds the files that the command writes
-	Share   string // a folder in which the command may change files, or ""
-	Memlock uint64 // limit of locked memory in bytes, which also holds for root
+	Devices int    // the number of Soft-RoCE devices, up to MostDevices
+	CPUs    int    // the number of CPUs, up to MostCPUs; 0 means one
+	Counted bool   // advance the guest's clock 1 ns per instruction (-icount of qemu)
+	MiB     int    // the guest's memory, which also holds the files that the command writes
+	Share   string // a folder of the host in which the command may change files, or ""
+	Memlock uint64 // the limit of locked memory in bytes, which also applies to root
 }
 
 // MostCPUs is the largest value of Config.CPUs.
 const MostCPUs = 16
 
-// bootTime limits the time until the guest sends its first frame. Booting takes 3 s on an idle machine, and minutes
+// bootTime limits the time until the guest sends its first frame. The guest boots in 3 s on an idle host, and in minutes
 // if dozens of processes share two cores.
 const bootTime = 4 * time.Minute
 
-// Run boots a machine, runs the command and returns its exit code. Signal N gives 128 + N. If the command cannot be
-// run, the code is 126 or 127, as in a shell. An error says why the machine failed, or why ctx ended. The machine
-// has ended when Run returns, and ends if this process ends.
+// Run boots a machine, runs the command and returns its exit code. The code is 128 + N if signal N ended the command, and
+// 126 or 127 if the command cannot be started, as in a shell. Run returns an error if the machine fails or ctx ends. The
+// machine has ended when Run returns. If this process is killed, the machine ends, too.
 func Run(ctx context.Context, image Image, cfg Config) (code int, err error) {
 	if err := need("qemu-system-x86_64", "qemu-system-x86", "ip", "iproute2", "rdma", "iproute2"); err != nil {
 		return 0, err
@@ -108,7 +107,7 @@ func Run(ctx context.Context, image Image, cfg Config) (code int, err error) {
 			r.err, waiting = context.Cause(ctx), false
 		}
 	}
-	_ = qemu.Process.Kill() // everything has been received
+	_ = qemu.Process.Kill() // all output and the result have been received, or there is an error
 	_ = qemu.Wait()
 	if r.err != nil {
 		return 0, fmt.Errorf("%w%s", r.err, console)
@@ -116,7 +115,8 @@ func Run(ctx context.Context, image Image, cfg Config) (code int, err error) {
 	return r.code, nil
 }
 
-// converse exchanges frames with the guest until the result comes.
+// converse exchanges frames with the guest until it receives the result, and returns the command's exit code. It calls
+// booted when the guest has booted.
 func converse(l *line, cfg Config, booted func()) (code int, err error) {
 	for {
 		kind, content, err := l.receive()
@@ -154,9 +154,9 @@ const (
 	firstFD = 4
 )
 
-// arguments returns the arguments of qemu. They do not have tsc=reliable: the kernel measures the rate of its clock
-// while it boots, and on a busy machine the rate may be wrong by a factor of nine. Then the kernel's watchdog selects
-// another clock, unless tsc=reliable turns it off.
+// arguments returns the arguments of qemu. The kernel's command line must not have tsc=reliable: the kernel measures the
+// rate of the TSC while it boots, and on a busy host the result may be wrong by a factor of nine. Then the kernel's clock
+// watchdog selects another clock. tsc=reliable would turn this watchdog off.
 func arguments(image Image, cfg Config) []string {
 	args := []string{
 		"-machine", "q35", "-cpu", "max", "-smp", fmt.Sprint(max(1, cfg.CPUs)), "-m", fmt.Sprint(cfg.MiB),
@@ -168,7 +168,8 @@ func arguments(image Image, cfg Config) []string {
 		"-device", "virtio-serial-pci", "-chardev", fmt.Sprintf("socket,id=line,fd=%d", lineFD), "-device",
 		"virtserialport,chardev=line,name=" + portName,
 	}
-	// On a CPU without these extensions /dev/kvm is kvm_pvm, which cannot run an unmodified kernel.
+	// If the CPU does not report virtualization extensions, a /dev/kvm is that of kvm_pvm, which cannot run an
+	// unmodified kernel.
 	if cpu, err := os.ReadFile("/proc/cpuinfo"); !cfg.Counted && err == nil && (strings.Contains(string(cpu), " vmx") ||
 		strings.Contains(string(cpu), " svm")) {
 		args = append(args, "-accel", "kvm")
@@ -189,8 +190,8 @@ func arguments(image Image, cfg Config) []string {
 	return args
 }
 
-// initramfs returns a file in memory with the guest's first file system: the image's modules, and this program as
-// /init.
+// initramfs returns a file in memory with the guest's first file system. It contains the modules of the image, empty
+// folders for mounts, and this program as /init.
 func initramfs(image Image) (*os.File, error) {
 	modules, err := os.ReadFile(image.Modules)
 	if err != nil {
@@ -218,7 +219,7 @@ func initramfs(image Image) (*os.File, error) {
 	return file, nil
 }
 
-// pair returns a connected pair of sockets.
+// pair returns two connected sockets: ours for this process, and theirs for qemu.
 func pair() (ours, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -227,7 +228,7 @@ func pair() (ours, theirs *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "line"), os.NewFile(uintptr(fds[1]), "line"), nil
 }
 
-// tail keeps the end of the output of the console and qemu.
+// tail is an io.Writer that keeps the last tailLength bytes. It receives the output of qemu and of the guest's console.
 type tail struct{ text []byte }
 
 const tailLength = 4 << 10
