@@ -23,7 +23,8 @@ import (
 	"ibrun/test/rdmavm/vm"
 )
 
-const usage = `usage: rdmavm run [options] -- command...   run it in a virtual machine with Soft-RoCE; exits 125 if the machine fails
+const usage = `usage: rdmavm run [options] -- command...   run the command in a virtual machine with Soft-RoCE
+         exit code: that of the command, or 125 if the machine fails
 options: -devices 2      rxe0, rxe1, ... over eth0, eth1, ... with the addresses 10.77.0.1, 10.77.0.2, ...
          -cpus 1         number of CPUs; Soft-RoCE uses one for each queue pair
          -counted        advance the guest's clock 1 ns per instruction, so that other load does not change times

@@ -72,7 +72,8 @@ func onlyHCA(tree fstest.MapFS) fstest.MapFS {
 				kept[name] = file
 			}
 		}
-		if card, ok := strings.CutSuffix(name, "/infiniband_verbs/uverbs0/ibdev"); ok { // by which libibverbs finds the driver
+		// libibverbs finds the driver of a device by the file modalias.
+		if card, ok := strings.CutSuffix(name, "/infiniband_verbs/uverbs0/ibdev"); ok {
 			kept[card+
 				"/modalias"] = &fstest.MapFile{Data: []byte("pci:v000015B3d0000101Bsv000015B3sd00000001bc02sc07i00\n"),
 				Mode: 0o444}

@@ -179,8 +179,8 @@ func enter(share string) error {
 	return os.Chdir("/")
 }
 
-// limit sets how many bytes of memory the command may lock, and how many files it may open. If memlock is not Unlimited,
-// it also drops CAP_IPC_LOCK, because the limit does not apply to a process that has this capability.
+// limit sets how many bytes of memory the command may lock, and how many files it may open. If memlock is not
+// Unlimited, it also drops CAP_IPC_LOCK, because the limit does not apply to a process that has this capability.
 func limit(memlock uint64) error {
 	err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: memlock, Max: memlock})
 	const files = 1 << 16

@@ -9,9 +9,9 @@ import (
 	"sync"
 )
 
-// Kinds of frames on the line between host and guest, which is a virtual serial port. The guest first sends frameUp. The
-// host answers with frameJob, followed by frameInput if the job has input. The guest sends frameOut and frameErr, and at
-// the end frameEnd or frameFailed.
+// Kinds of frames on the line between host and guest, which is a virtual serial port. The guest first sends frameUp.
+// The host answers with frameJob, followed by frameInput if the job has input. The guest sends frameOut and frameErr,
+// and at the end frameEnd or frameFailed.
 const (
 	frameUp     = 'u'
 	frameJob    = 'j' // a job as JSON

@@ -12,7 +12,8 @@ import (
 const hostName = "rdmavm"
 
 // network creates the interfaces eth0, eth1, ... in the guest, which can reach each other, and the Soft-RoCE devices
-// rxe0, rxe1, ... on them. All interfaces are in one network namespace, because Soft-RoCE listens in one namespace only.
+// rxe0, rxe1, ... on them. All interfaces are in one network namespace, because Soft-RoCE listens in one namespace
+// only.
 func network(devices int) error {
 	if err := unix.Sethostname([]byte(hostName)); err != nil {
 		return err

@@ -46,13 +46,13 @@ type Config struct {
 // MostCPUs is the largest value of Config.CPUs.
 const MostCPUs = 16
 
-// bootTime limits the time until the guest sends its first frame. The guest boots in 3 s on an idle host, and in minutes
-// if dozens of processes share two cores.
+// bootTime limits the time until the guest sends its first frame. The guest boots in 3 s on an idle host, and in
+// minutes if dozens of processes share two cores.
 const bootTime = 4 * time.Minute
 
-// Run boots a machine, runs the command and returns its exit code. The code is 128 + N if signal N ended the command, and
-// 126 or 127 if the command cannot be started, as in a shell. Run returns an error if the machine fails or ctx ends. The
-// machine has ended when Run returns. If this process is killed, the machine ends, too.
+// Run boots a machine, runs the command and returns its exit code. The code is 128 + N if signal N ended the command,
+// and 126 or 127 if the command cannot be started, as in a shell. Run returns an error if the machine fails or ctx
+// ends. The machine has ended when Run returns. If this process is killed, the machine ends, too.
 func Run(ctx context.Context, image Image, cfg Config) (code int, err error) {
 	if err := need("qemu-system-x86_64", "qemu-system-x86", "ip", "iproute2", "rdma", "iproute2"); err != nil {
 		return 0, err
@@ -154,9 +154,9 @@ const (
 	firstFD = 4
 )
 
-// arguments returns the arguments of qemu. The kernel's command line must not have tsc=reliable: the kernel measures the
-// rate of the TSC while it boots, and on a busy host the result may be wrong by a factor of nine. Then the kernel's clock
-// watchdog selects another clock. tsc=reliable would turn this watchdog off.
+// arguments returns the arguments of qemu. The kernel's command line must not have tsc=reliable: the kernel measures
+// the rate of the TSC while it boots, and on a busy host the result may be wrong by a factor of nine. Then the
+// kernel's clock watchdog selects another clock. tsc=reliable would turn this watchdog off.
 func arguments(image Image, cfg Config) []string {
 	args := []string{
 		"-machine", "q35", "-cpu", "max", "-smp", fmt.Sprint(max(1, cfg.CPUs)), "-m", fmt.Sprint(cfg.MiB),
