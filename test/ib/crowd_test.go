@@ -16,7 +16,7 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// resources returns the kernel's counts of queue pairs, memory regions and so on, for all devices together.
+// resources returns how many objects of each kind (such as "qp" for queue pairs) the kernel has on all devices.
 func resources(t *testing.T) map[string]uint64 {
 	t.Helper()
 	list, err := netlink.RdmaResourceList()
@@ -31,10 +31,10 @@ func resources(t *testing.T) map[string]uint64 {
 	return sum
 }
 
-// idle waits until the counts of resources are not larger than before.
+// idle waits until each count of resources is at most its value in before.
 func idle(t *testing.T, before map[string]uint64) {
 	t.Helper()
-	waitfor.Require(t, "resources of the processes are freed", func() bool {
+	waitfor.Require(t, "the kernel frees the resources of the processes", func() bool {
 		for name, n := range resources(t) {
 			if n > before[name] {
 				return false
@@ -44,15 +44,15 @@ func idle(t *testing.T, before map[string]uint64) {
 	})
 }
 
-// TestKilled kills a rank, which ends the job before any rank closes its device. The kernel must free all queue
-// pairs, and no rank may be left.
+// TestKilled kills a rank with SIGKILL. Then ibrun kills the other ranks before they can close their devices. The
+// kernel must free all queue pairs, and no rank may be left.
 func TestKilled(t *testing.T) {
 	inside.Require(t)
 	before := resources(t)
 	var errs bytes.Buffer
 	cmd := exec.Command(inside.Program("ibrun"), "--launcher", "local", "--launch-timeout", "2m", "-n", "4", "--hosts",
 		"a,b", "--map-by", "node", "--fabric", "ib", "--lazy", "--kill-grace", "0",
-		inside.Program("ring"), "-rounds", "1000000", "-bytes", "70000") // so much data that each pair gets a stream
+		inside.Program("ring"), "-rounds", "1000000", "-bytes", "70000") // long messages, so that each pair of ranks opens a stream
 	cmd.Stderr = &errs
 	require.NoError(t, cmd.Start())
 	waitfor.Require(t, "queue pairs of all ranks", func() bool { return resources(t)["qp"] >= before["qp"]+4*2 })

@@ -17,8 +17,8 @@ import (
 	"ibrun/test/rdmavm/inside"
 )
 
-// TestDoctor runs the doctor on the machine's two devices. It must find no error, and report all of both devices.
-// If a process may lock little memory, it must report exactly that.
+// TestDoctor runs ibrun --doctor on a machine with two devices. It must report no error, and all fields of both
+// devices. With a limit of 64 KiB of locked memory, it must report that limit as the only error.
 func TestDoctor(t *testing.T) {
 	inside.Require(t)
 	examine := func(kB, hosts string) (nodes []doctor.Node, code int, wrong []string) {
@@ -70,7 +70,7 @@ func TestDoctor(t *testing.T) {
 	require.Contains(t, wrong[0], "memlock: a process may lock 64 KiB")
 }
 
-// ended runs a command to its end and returns its output and exit code.
+// ended runs a command and returns its standard output and its exit code.
 func ended(t *testing.T, cmd *exec.Cmd) (out []byte, code int) {
 	out, err := cmd.Output()
 	var exit *exec.ExitError

@@ -20,17 +20,17 @@ import (
 	"ibrun/test/rdmavm/inside"
 )
 
-// figures holds the output of --stats=json.
+// figures holds fields of the output of --stats=json.
 type figures struct {
 	Mode, Fabric string
 	Ranks, Nodes int
 	Sums         map[string]int
 }
 
-// launch runs a job of an example and returns its output and its figures.
+// launch runs a job with --stats=json, which must succeed. It returns the standard output and the statistics.
 func launch(t *testing.T, args ...string) (stdout string, stats figures) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // 64 processes take turns at one slow CPU
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // one slow CPU runs all processes of the job
 	defer cancel()
 	cmd := exec.CommandContext(ctx, inside.Program("ibrun"), append([]string{"--launcher", "local", "--launch-timeout",
 		"2m", "--stats=json"}, args...)...)
@@ -47,9 +47,9 @@ func launch(t *testing.T, args ...string) (stdout string, stats figures) {
 	return out.String(), stats
 }
 
-// TestStencil runs eight ranks that share a device. Each pair of ranks on different nodes that exchange messages
-// must have one queue pair at each end, and no more. The messages are so long that each pair gets a stream. The
-// device must free everything when the ranks have ended.
+// TestStencil runs eight ranks on one device. Their messages are so long that ranks on different nodes open a stream to
+// exchange them. Each rank must have exactly one queue pair for each such peer. The kernel must free all resources when
+// the ranks have ended.
 func TestStencil(t *testing.T) {
 	inside.Require(t)
 	before := resources(t)
@@ -62,7 +62,7 @@ func TestStencil(t *testing.T) {
 	idle(t, before)
 }
 
-// TestServiceLevelOfPath runs a job with --sl path on a device without a subnet manager. It must succeed.
+// TestServiceLevelOfPath requires that a job with --sl path succeeds on a device without a subnet manager.
 func TestServiceLevelOfPath(t *testing.T) {
 	inside.Require(t)
 	out, _ := launch(t, "-n", "2", "--hosts", "a,b", "--fabric", "ib", "--sl", "path", "--lazy",
@@ -70,8 +70,8 @@ func TestServiceLevelOfPath(t *testing.T) {
 	require.NotEmpty(t, out)
 }
 
-// TestMixed runs a job on four nodes, two of which have no port, and each rank sends to each other one. Only ranks
-// that have a port may open it. The job names the port, because --fabric auto alone takes no port of Soft-RoCE.
+// TestMixed runs alltoall on four nodes, two of which have no InfiniBand port. Only the ranks of the other two nodes
+// may open a port. The job has --hca rxe0, because --fabric auto ignores ports of Soft-RoCE otherwise.
 func TestMixed(t *testing.T) {
 	inside.Require(t)
 	without := `case $IBRUN_HOST in b|c) unset IBRUN_HCA;; esac; exec "$0"`
@@ -82,7 +82,7 @@ func TestMixed(t *testing.T) {
 	require.Equal(t, 2, stats.Sums["datagram_queue_pairs"])
 }
 
-// TestTwoDevices runs a job whose ranks use two ports. Both devices must receive packets.
+// TestTwoDevices requires that both devices receive packets in a job with --hca rxe0,rxe1.
 func TestTwoDevices(t *testing.T) {
 	inside.Require(t)
 	before := []int{received(t, "rxe0"), received(t, "rxe1")}
@@ -93,17 +93,17 @@ func TestTwoDevices(t *testing.T) {
 	}
 }
 
-// TestSoftwareIsReported runs a job with --fabric auto, which does not take Soft-RoCE. -v must say so.
+// TestSoftwareIsReported requires that a job with --fabric auto and -v reports that it does not use Soft-RoCE.
 func TestSoftwareIsReported(t *testing.T) {
 	inside.Require(t)
 	cmd := exec.Command(inside.Program("ibrun"), "--launcher", "local", "-v", "-n", "2", "--hosts", "a,b", "--fabric",
 		"auto", inside.Program("ring"))
-	out, _ := cmd.CombinedOutput() // the machine may have no address for Ethernet
+	out, _ := cmd.CombinedOutput() // may fail, because the machine may have no address for UDP
 	require.Contains(t, string(out), "port rxe0:1 is active, but it is made in software")
 }
 
-// TestDenied runs a job as a user who may not open the device files. The error must say so, although libibverbs
-// reports no device at all.
+// TestDenied runs a job as a user who may not open the device files. The error must be "permission denied", although
+// libibverbs does not list devices that cannot be opened.
 func TestDenied(t *testing.T) {
 	inside.Require(t)
 	files, err := filepath.Glob("/dev/infiniband/uverbs*")
@@ -115,7 +115,7 @@ func TestDenied(t *testing.T) {
 		require.NoError(t, os.Chmod(f, 0o600))
 		defer os.Chmod(f, before.Mode().Perm())
 	}
-	dir, err := os.MkdirTemp("", "programs") // only root can read the programs of this machine
+	dir, err := os.MkdirTemp("", "programs") // for copies, because only root can read inside.Program
 	require.NoError(t, err)
 	defer os.RemoveAll(dir)
 	require.NoError(t, os.Chmod(dir, 0o755))

@@ -12,13 +12,13 @@ import (
 	"ibrun/test/rdmavm/inside"
 )
 
-// TestOutOfMemory lets the kernel kill a rank for lack of memory in a cgroup of version 2, which the guest has.
-// ibrun must report that cause.
+// TestOutOfMemory runs a rank that uses more memory than its cgroup allows, so that the kernel kills it. ibrun must
+// report that the cgroup was out of memory. The test is here because the virtual machine has cgroup version 2.
 func TestOutOfMemory(t *testing.T) {
 	inside.Require(t)
 	group, words := memgroup.Enter(t, 64<<20)
 	require.Equal(t, "/ibrun-TestOutOfMemory", group)
-	// tail collects the zeros of /dev/zero in memory, since it waits for the end of a line.
+	// tail stores all zeros of /dev/zero in memory, because it waits for the end of a line.
 	args := append(words, inside.Program("ibrun"), "-n", "1", "sleep", "1000", ":", "-n", "1", "tail", "/dev/zero")
 	out, err := exec.CommandContext(t.Context(), args[0], args[1:]...).CombinedOutput()
 	require.Error(t, err)

@@ -1,6 +1,6 @@
-// Command survivor is a stencil that goes on when it loses ranks, nodes and ports, and ends with the same result
-// as without losses. Ranks write checkpoints to a folder. After a rank was restarted, all ranks go back to the last
-// checkpoint that each of them has.
+// Command survivor computes a stencil over a ring of ranks. It continues after the loss of ranks, nodes and ports, and
+// prints the same result as without losses. Each rank writes checkpoints to a folder. When a rank has been restarted,
+// all ranks continue from the latest checkpoint that every rank has.
 //
 //	ibrun --on-failure restart --spares 1 -n 8 -H a:2,b:2,c:2,d:2,e:2 survivor -dir DIR -steps 1000
 package main
@@ -18,15 +18,15 @@ import (
 	"ibrun"
 )
 
-// every is the number of steps between two checkpoints. In a ring of fewer than 2*every ranks, no two ranks are
-// more than one checkpoint apart.
+// every is the number of steps between two checkpoints. A rank is at most one step ahead of its neighbours. So in a
+// ring of fewer than 2*every ranks, the last checkpoints of two ranks are at most every steps apart.
 const every = 10
 
 // cells is the number of cells of a rank.
 const cells = 1000
 
 func main() {
-	dir := flag.String("dir", "", "folder for checkpoints, which all nodes see")
+	dir := flag.String("dir", "", "folder for checkpoints, shared by all nodes")
 	steps := flag.Uint64("steps", 100, "number of steps")
 	pause := flag.Duration("pause", 5*time.Millisecond, "pause after each step")
 	face := flag.Int("face", 4096, "additional bytes of each message")
@@ -35,7 +35,7 @@ func main() {
 	if err == nil {
 		r := &rank{w: w, dir: *dir, steps: *steps, pause: *pause, face: *face}
 		if err = r.run(); err != nil {
-			w.Abort(1, err.Error()) // after a mere exit ibrun would restart the rank
+			w.Abort(1, err.Error()) // because ibrun would restart a rank that only exits
 		}
 	}
 	if err != nil {
@@ -53,12 +53,12 @@ type rank struct {
 	face  int
 
 	round uint64 // how often the ranks have agreed on a checkpoint
-	step  uint64
+	step  uint64 // the number of steps that own includes
 	own   []uint64
-	last  uint64 // step of the last checkpoint
+	last  uint64 // the step of the last checkpoint that this rank wrote or loaded
 }
 
-// first returns the first values of a rank's cells.
+// first returns the cells of a rank before the first step.
 func first(rank int) (own []uint64) {
 	own = make([]uint64, cells)
 	for i := range own {
@@ -67,7 +67,8 @@ func first(rank int) (own []uint64) {
 	return own
 }
 
-// next returns the cells after one step. The values are integers, so the result is exact.
+// next returns the cells of a rank after one step. left and right are the adjacent cells of its neighbours. The cells
+// are integers, so that the result does not depend on rounding.
 func next(own []uint64, left, right uint64) []uint64 {
 	out := make([]uint64, len(own))
 	for i, v := range own {
@@ -83,7 +84,7 @@ func next(own []uint64, left, right uint64) []uint64 {
 	return out
 }
 
-// sum returns a rank's part of the result.
+// sum returns the checksum of a rank's cells. The result is the sum over all ranks.
 func sum(rank int, own []uint64) (s uint64) {
 	for i, v := range own {
 		s += v * uint64(2*(rank*cells+i)+1)
@@ -91,7 +92,7 @@ func sum(rank int, own []uint64) (s uint64) {
 	return s
 }
 
-// run computes until all ranks have the result.
+// run attempts the computation again after each restart of a rank, until it succeeds. Rank 0 prints the result.
 func (r *rank) run() error {
 	ctx := context.Background()
 	own := first(r.w.Rank())
@@ -116,11 +117,12 @@ func (r *rank) run() error {
 		if !errors.As(err, &restarted) && !errors.Is(err, ibrun.ErrRestarted) {
 			return fmt.Errorf("step %d of round %d: %w", r.step, r.round, err)
 		}
-		r.w.Restarts() // acknowledged
+		r.w.Restarts() // acknowledges the restarts, so that later calls succeed
 	}
 }
 
-// attempt agrees with all ranks on a checkpoint, and computes from there to the end.
+// attempt agrees with all ranks on a checkpoint and loads it. Then it computes the remaining steps and returns the
+// result.
 func (r *rank) attempt(ctx context.Context) (total uint64, err error) {
 	mine := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, r.round), r.last)
 	all, err := r.w.AllGather(ctx, mine)
@@ -151,7 +153,7 @@ func (r *rank) attempt(ctx context.Context) (total uint64, err error) {
 	return total, err
 }
 
-// advance makes one step.
+// advance exchanges cells with both neighbours and computes one step. It writes a checkpoint after every steps.
 func (r *rank) advance(ctx context.Context) error {
 	size := r.w.Size()
 	left, right := (r.w.Rank()+size-1)%size, (r.w.Rank()+1)%size
@@ -182,7 +184,7 @@ func (r *rank) advance(ctx context.Context) error {
 	return nil
 }
 
-// head is the length of the round, the step and the value in a message.
+// head is the number of bytes at the beginning of a message: the round, the step and the value.
 const head = 3 * 8
 
 func (r *rank) send(ctx context.Context, to int, value uint64) error {
@@ -193,7 +195,7 @@ func (r *rank) send(ctx context.Context, to int, value uint64) error {
 	return r.w.Send(ctx, to, m)
 }
 
-// receive returns the value of a neighbour for this step. It drops messages of earlier rounds.
+// receive returns the value that a neighbour sent for this step. It drops messages of earlier rounds.
 func (r *rank) receive(ctx context.Context, from int) (uint64, error) {
 	for {
 		m, err := r.w.RecvFrom(ctx, from)
@@ -218,7 +220,7 @@ func (r *rank) file(step uint64) string {
 	return filepath.Join(r.dir, fmt.Sprintf("%d.%d", r.w.Rank(), step))
 }
 
-// checkpoint writes a checkpoint of this step, and removes one that is no longer needed.
+// checkpoint writes a checkpoint of this step, and removes that of 3*every steps before, which no rank needs.
 func (r *rank) checkpoint() error {
 	b := make([]byte, 0, cells*8)
 	for _, v := range r.own {
@@ -233,12 +235,12 @@ func (r *rank) checkpoint() error {
 	}
 	r.last = r.step
 	if r.step >= 3*every {
-		_ = os.Remove(r.file(r.step - 3*every)) // it may not exist if ranks went back
+		_ = os.Remove(r.file(r.step - 3*every)) // may fail after a restart, if the file was removed before
 	}
 	return nil
 }
 
-// recover loads the last checkpoint that an earlier start of this rank wrote, if there is one.
+// recover loads the last checkpoint of this rank, if ibrun has restarted the rank and there is one.
 func (r *rank) recover() error {
 	if r.w.Restarted() == 0 {
 		return nil

@@ -24,12 +24,12 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// launcher is the path of ibrun.
+// launcher is the path of the ibrun under test.
 var launcher string
 
 func TestMain(m *testing.M) { os.Exit(product.Run(m, &launcher)) }
 
-// expected returns the result without a fault, computed in one process.
+// expected computes in this process the result that the job must print.
 func expected(ranks int, steps uint64) (total uint64) {
 	all := make([][]uint64, ranks)
 	for i := range all {
@@ -52,17 +52,17 @@ func expected(ranks int, steps uint64) (total uint64) {
 type job struct {
 	t              *testing.T
 	c              *cluster.Cluster
-	stdout, stderr screen.Screen // read while the job runs
+	stdout, stderr screen.Screen // the output, which can be read while the job runs
 	ended          chan struct{}
 }
 
-// until waits until the job has printed a text.
+// until waits until an output of the job contains a text.
 func (j *job) until(of *screen.Screen, text string) {
 	j.t.Helper()
 	j.await(text, func() bool { return strings.Contains(of.String(), text) })
 }
 
-// await polls until a condition holds. The job's context ends a job that hangs.
+// await polls until the condition is holds. It fails if the job ends first. A job that hangs ends by its context.
 func (j *job) await(what string, is func() bool) {
 	j.t.Helper()
 	for !is() {
@@ -76,7 +76,7 @@ func (j *job) await(what string, is func() bool) {
 	}
 }
 
-// steps waits until the stencil has made some more steps.
+// steps waits until the stencil has computed more further steps.
 func (j *job) steps(more int) {
 	j.t.Helper()
 	before := strings.Count(j.stdout.String(), "step ")
@@ -85,8 +85,9 @@ func (j *job) steps(more int) {
 	})
 }
 
-// TestStencil runs a stencil over InfiniBand. It loses a port, a rank and an inner node, which a spare replaces, and
-// gets the port back. It must end with the right result.
+// TestStencil runs survivor over a simulated InfiniBand. One after the other, a port goes down, a rank is killed, a
+// node in the middle of the tree crashes and is replaced by a spare node, and the port becomes active again. The job
+// must print the same result as without faults.
 func TestStencil(t *testing.T) {
 	if os.Getuid() != 0 {
 		skip.Because(t, "virtual clusters need root")
@@ -138,7 +139,7 @@ func TestStencil(t *testing.T) {
 	require.Contains(t, j.stdout.String(), fmt.Sprintf("result %x after", expected(ranks, steps)))
 }
 
-// kill kills the first process of a program on a node.
+// kill kills one process that runs a program on a node.
 func (j *job) kill(node, program string) {
 	j.t.Helper()
 	all, err := j.c.AllProcesses()
@@ -152,13 +153,15 @@ func (j *job) kill(node, program string) {
 	require.FailNow(j.t, "no process", "%s on %s", program, node)
 }
 
-// onDevice is a shell command that runs a rank with the devices of its host.
+// onDevice is a shell script that runs a rank with the simulated device of its host. Files of the fake libibverbs in
+// /dev go to an overlay.
 const onDevice = `. "$1/devices.$(hostname)" && shift && exec unshare -m sh -c 'at=$(mktemp -d) &&
 mount -t tmpfs tmpfs "$at" && mkdir "$at/upper" "$at/work" &&
 mount -t overlay overlay -o "lowerdir=/dev,upperdir=$at/upper,workdir=$at/work" /dev &&
 mkdir -p /dev/infiniband && exec "$@"' sh "$@"`
 
-// devices gives each host a device of its own.
+// devices simulates an InfiniBand network with one device in each host. It writes the environment variables of each
+// host's device to a shell script in the shared folder, for onDevice.
 func devices(t *testing.T, c *cluster.Cluster) *fakeverbs.Network {
 	net, err := fakeverbs.New(c.Shared())
 	require.NoError(t, err)

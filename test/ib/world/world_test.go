@@ -1,6 +1,7 @@
 //go:build ib
 
-// Package world runs programs of package ibrun on a made-up InfiniBand device, and without InfiniBand.
+// Package world tests programs of package ibrun on the simulated InfiniBand device of test/fakeverbs, and programs that
+// were built without InfiniBand support.
 package world
 
 import (
@@ -23,7 +24,7 @@ import (
 
 var (
 	bin     string             // the folder with ibrun and ring
-	network *fakeverbs.Network // provides the fake library
+	network *fakeverbs.Network // the simulated InfiniBand network
 )
 
 func TestMain(m *testing.M) {
@@ -50,7 +51,7 @@ func run(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// namespace returns a command that runs a script as root in a mount namespace of its own.
+// namespace returns a command that runs a shell script in a new mount namespace. It skips the test without root.
 func namespace(t *testing.T, script string, args ...string) *exec.Cmd {
 	if os.Getuid() != 0 {
 		skip.Because(t, "mounting needs root")
@@ -58,12 +59,13 @@ func namespace(t *testing.T, script string, args ...string) *exec.Cmd {
 	return exec.Command("unshare", append([]string{"-m", "sh", "-c", script, "sh"}, args...)...)
 }
 
-// local returns arguments of ibrun for two ranks on two nodes.
+// local returns arguments of ibrun for two ranks on two nodes, whose agents run on this machine.
 func local(more ...string) []string {
 	return append([]string{"--launcher", "local", "--hosts", "a,b", "-n", "2"}, more...)
 }
 
-// onDevice runs a ring on nodes that have a device. Opening the device fails with failure, unless that is 0.
+// onDevice runs the program ring on nodes that have a simulated device. If failure is not 0, opening the device fails
+// with this error.
 func onDevice(t *testing.T, failure syscall.Errno, args ...string) launch.Outcome {
 	t.Helper()
 	cmd := namespace(t, `mount -t tmpfs tmpfs "$1" && mkdir "$1/upper" "$1/work" && mount -t overlay overlay `+
@@ -77,8 +79,8 @@ func onDevice(t *testing.T, failure syscall.Errno, args ...string) launch.Outcom
 	return launch.Finish(t, cmd)
 }
 
-// TestWorldOfTwoNetworks runs a job in which one rank has InfiniBand, by the variable that agents set, and the other
-// one has not. With --fabric auto the first rank must open both networks, and the two must use Ethernet.
+// TestWorldOfTwoNetworks runs a job in which only rank 0 has an InfiniBand port, because only its environment has
+// IBRUN_HCA. With --fabric auto rank 0 must open the port and Ethernet, and the ranks must use Ethernet.
 func TestWorldOfTwoNetworks(t *testing.T) {
 	for fabric, pairs := range map[string]int{"auto": 1, "udp": 0} {
 		o := onDevice(t, 0, "--lazy", "--fabric", fabric, "sh", "-c",
@@ -88,8 +90,8 @@ func TestWorldOfTwoNetworks(t *testing.T) {
 	}
 }
 
-// TestWorldDeviceCannotBeOpened runs jobs with a port that is listed and cannot be opened. --fabric auto must use
-// Ethernet and say why with -v. --fabric ib must end the job and say why.
+// TestWorldDeviceCannotBeOpened runs jobs with a port that is listed but cannot be opened. With --fabric auto the job
+// must use Ethernet, and -v must print the error. With --fabric ib the error must end the job.
 func TestWorldDeviceCannotBeOpened(t *testing.T) {
 	port := []string{"sh", "-c", `export IBRUN_HCA=mlx5_0:1; exec "$0" "$@"`}
 	for _, mode := range []string{"--lazy", "--eager"} {
@@ -105,12 +107,12 @@ func TestWorldDeviceCannotBeOpened(t *testing.T) {
 	}
 }
 
-// withoutHeader is a shell command that runs go build while gcc cannot find verbs.h. The option -e for the package
-// has no other effect than a separate entry in the build cache.
+// withoutHeader is a shell script that runs go build while verbs.h is hidden. The compiler option -e for cgo/verbs
+// forces go to compile this package again, because its flags differ from those in the build cache.
 const withoutHeader = `mount -t tmpfs tmpfs /usr/include/infiniband && exec go build -gcflags=ibrun/cgo/verbs=-e "$@"`
 
-// TestWorldBuiltWithoutHeader compiles a program with cgo and without verbs.h. It must run over Ethernet, and with
-// --fabric ib it must say why it cannot run over InfiniBand.
+// TestWorldBuiltWithoutHeader compiles a program with cgo and without verbs.h. It must run over Ethernet. With --fabric
+// ib the job must fail with an error that names the missing header.
 func TestWorldBuiltWithoutHeader(t *testing.T) {
 	ring := filepath.Join(bin, "ring-without-header")
 	o := launch.Finish(t, namespace(t, withoutHeader, "-o", ring, "ibrun/examples/ring"))
@@ -125,7 +127,7 @@ func TestWorldBuiltWithoutHeader(t *testing.T) {
 		`\(Debian: libibverbs-dev\) and -tags ib; see ibrun --doctor, or use --fabric udp$`, o.Stderr)
 }
 
-// TestTagNeedsHeader requires that a missing header is an error of the compiler with -tags ib.
+// TestTagNeedsHeader requires that a build with -tags ib fails if verbs.h is missing.
 func TestTagNeedsHeader(t *testing.T) {
 	o := launch.Finish(t, namespace(t, withoutHeader, "-tags", "ib", "ibrun/cgo/verbs"))
 	require.Equal(t, 1, o.Code, o.Stderr)
