@@ -16,14 +16,15 @@ import (
 	"time"
 )
 
-// command describes the go test command of a suite.
+// command describes how go test is run for a suite.
 type command struct {
 	suite    string
 	env      []string // in addition to the environment of this process
 	flags    []string
 	packages []string
 	args     []string // of the test binaries
-	again    bool     // run failed tests once more
+	binaries string   // folder that retains the test binaries for the next run, or ""
+	again    bool     // run each failed test a second time, by itself
 }
 
 // result is the outcome of a suite.
@@ -38,7 +39,7 @@ type result struct {
 // skip is a skipped test and its reason.
 type skip struct{ name, reason string }
 
-// event is a line of go test -json (go doc test2json) or of go build -json.
+// event is a line that go test -json prints: an event of a test (go doc test2json) or of a build (go help buildjson).
 type event struct {
 	Action, Package, ImportPath, Test, Output string
 }
@@ -47,9 +48,17 @@ type event struct {
 func (c command) run(out io.Writer) (*result, error) {
 	fmt.Fprintf(out, "\n# %s: go test %s\n", c.suite, strings.Join(c.short(), " "))
 	began, used := time.Now(), busy()
-	r, err := c.once(out)
+	r := &result{}
+	groups, err := c.groups()
 	if err != nil {
 		return nil, err
+	}
+	for _, group := range groups {
+		part, err := group.once(out)
+		if err != nil {
+			return nil, err
+		}
+		r.add(part)
 	}
 	if c.again {
 		failed := r.failed
@@ -57,7 +66,7 @@ func (c command) run(out io.Writer) (*result, error) {
 		for _, name := range failed {
 			pkg, test, _ := strings.Cut(name, " ")
 			if test == "" {
-				r.failed = append(r.failed, name) // the package did not compile, or its program ended early
+				r.failed = append(r.failed, name) // the package was not compiled, or its test binary ended early
 				continue
 			}
 			fmt.Fprintf(out, "\n# %s: %s once more\n", c.suite, name)
@@ -79,7 +88,49 @@ func (c command) run(out io.Writer) (*result, error) {
 	return r, nil
 }
 
-// short returns the arguments of go test. It shortens long arguments and a long list.
+// add adds the tests of another go test command to r.
+func (r *result) add(part *result) {
+	r.passed += part.passed
+	r.failed = append(r.failed, part.failed...)
+	r.skipped = append(r.skipped, part.skipped...)
+}
+
+// groups splits the command into several ones that each retain their test binaries in a folder. go test does
+// not link a binary that is up to date, and linking is a third of the CPU time of suite "test". A folder
+// cannot hold two binaries of the same name, so the packages of a group differ in the last elements of their
+// import paths.
+func (c command) groups() ([]command, error) {
+	if c.binaries == "" {
+		return []command{c}, nil
+	}
+	list := exec.Command("go", append([]string{"list", "-e"}, c.packages...)...)
+	list.Env = append(os.Environ(), c.env...)
+	list.Stderr = os.Stderr
+	paths, err := list.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w", err)
+	}
+	var groups []command
+	next := map[string]int{} // the group for the next package of this name
+	for _, path := range strings.Fields(string(paths)) {
+		n := next[filepath.Base(path)]
+		next[filepath.Base(path)]++
+		if n == len(groups) {
+			group := c
+			dir := filepath.Join(c.binaries, fmt.Sprint(n+1))
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				return nil, err
+			}
+			group.packages = nil
+			group.flags = slices.Concat(c.flags, []string{"-ldflags=-s -w", "-o", dir + string(filepath.Separator)})
+			groups = append(groups, group)
+		}
+		groups[n].packages = append(groups[n].packages, path)
+	}
+	return groups, nil
+}
+
+// short returns the arguments of go test for a message. It cuts long arguments, and lists 16 arguments at most.
 func (c command) short() []string {
 	var args []string
 	for _, a := range slices.Concat(c.flags, c.packages, c.args) {
@@ -151,7 +202,7 @@ func read(in io.Reader, out io.Writer) (*result, error) {
 		}
 		var e event
 		if err := json.Unmarshal(line, &e); err != nil {
-			fmt.Fprintf(out, "%s", line) // a message of go itself
+			fmt.Fprintf(out, "%s", line) // go test prints some messages of its own as plain text
 			continue
 		}
 		name := strings.TrimSpace(e.Package + " " + e.Test)
@@ -203,8 +254,8 @@ func reason(output string) string {
 	return found[len(found)-1][1]
 }
 
-// busy returns the processor time that all processes of this machine have used (/proc/stat of proc(5)). It
-// includes processes that no longer descend from the tests, as those of a job may.
+// busy returns the CPU time that all processes of this machine have used, from /proc/stat (proc(5)). So it includes
+// processes of jobs that are not descendants of the tests.
 func busy() time.Duration {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -215,8 +266,8 @@ func busy() time.Duration {
 	return time.Duration(user+nice+system) * 10 * time.Millisecond
 }
 
-// prepareCoverage makes the folder of coverage data and returns its path. It sets the variable that makes
-// package product build programs that also write their data to the folder.
+// prepareCoverage creates the folder for coverage data and returns its path. It sets IBRUN_TEST_COVER, so that package
+// product builds ibrun with coverage and ibrun writes its data to the same folder.
 func prepareCoverage(dir string) (string, error) {
 	path, err := filepath.Abs(dir)
 	if err != nil {

@@ -80,12 +80,12 @@ func labelledTests(root, label, pattern string) (tests, packages []string, err e
 		return nil
 	})
 	packages = slices.Sorted(maps.Keys(dirs))
-	slices.Reverse(packages) // packages below test take longest, so they start first
+	slices.Reverse(packages) // start the packages below test first, because they take longest
 	return slices.Sorted(maps.Keys(names)), packages, err
 }
 
-// concurrent returns the packages that start goroutines, and have both tests and other code. A package that has
-// only tests runs programs, and those are built without the race detector.
+// concurrent returns the packages that start goroutines and have tests as well as other code. It leaves out packages
+// that have tests only: they test programs, which are built without the race detector.
 func concurrent(root string) ([]string, error) {
 	starts, tested, code := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	err := walk(root, func(path string, file *ast.File) error {

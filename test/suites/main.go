@@ -3,10 +3,10 @@
 //	go run ./test/suites test
 //	go run ./test/suites test race cluster mpi ib managers
 //
-// The suite "test" is go test of the whole module. The suite "race" runs the packages that start goroutines
-// under the race detector. Each other suite is a label: it runs only the tests in files with that build tag.
-// A failed test of a labelled suite runs once more by itself. If it passes then, it is unstable: the table
-// counts it, and out/unstable.txt lists it. Three unstable tests fail the run.
+// The suite "test" is go test of the whole module. The suite "race" runs the packages that start goroutines under the
+// race detector. All other suites have the name of a build tag, and run only the tests in files with that tag. A
+// failed test of a labelled suite runs once more by itself. If it passes then, it is unstable: the table counts it,
+// and out/unstable.txt lists it. Three unstable tests fail the run.
 package main
 
 import (
@@ -61,6 +61,7 @@ func run(names []string, cover, only string) error {
 			return err
 		}
 		if cover != "" {
+			c.binaries = ""
 			c.flags = append(c.flags, "-cover", "-coverpkg=./...")
 			c.args = append(c.args, "-test.gocoverdir="+cover)
 		}
@@ -73,12 +74,13 @@ func run(names []string, cover, only string) error {
 	return report(results)
 }
 
-// commandOf returns the go test command of a suite. In a labelled suite it runs the tests that match only.
+// commandOf returns the command of a suite. A labelled suite runs only the tests whose names match the pattern only.
 func commandOf(name, only string) (command, error) {
 	c := command{suite: name, flags: []string{"-count=1", "-shuffle=on"}, packages: []string{"./..."}}
 	processes, labelled := labels[name]
 	switch {
 	case name == "test":
+		c.binaries = filepath.Join("out", "binaries", name)
 		c.env = []string{"CGO_ENABLED=0"}
 	case name == "race":
 		packages, err := concurrent(".")
@@ -95,6 +97,7 @@ func commandOf(name, only string) (command, error) {
 			return c, fmt.Errorf("no test has the label %s and matches %q", name, only)
 		}
 		c.packages = packages
+		c.binaries = filepath.Join("out", "binaries", name)
 		c.again = true
 		c.flags = append(c.flags, "-vet=off", "-tags="+name, "-timeout=20m", fmt.Sprintf("-p=%d", processes), "-run=^("+strings.Join(tests, "|")+")$")
 		if name == "soak" {
@@ -159,7 +162,7 @@ func report(results []*result) error {
 	return nil
 }
 
-// printSkipped prints why tests of a suite were skipped, with the tests for each reason.
+// printSkipped prints the reasons why tests of a suite were skipped, each with its tests.
 func printSkipped(r *result) {
 	if len(r.skipped) == 0 {
 		return

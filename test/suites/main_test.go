@@ -62,7 +62,8 @@ func TestReadReportsFailuresAndSkips(t *testing.T) {
 	require.Equal(t, "    a_test.go:7: broken\nFAIL\tm/p\t0.1s\nq.go:1: no such thing\n", out.String())
 }
 
-// TestRunRepeatsFailedTests runs a test that fails once, which is unstable, and one that fails twice, which has failed.
+// TestRunRepeatsFailedTests requires that a test that passes when it is run again is unstable, and that a test that
+// fails twice has failed.
 func TestRunRepeatsFailedTests(t *testing.T) {
 	module := t.TempDir()
 	mark := filepath.Join(module, "mark")
@@ -91,13 +92,40 @@ func TestGood(t *testing.T) {}
 	t.Chdir(module)
 	require.NoError(t, os.Mkdir("out", 0o700))
 	var out strings.Builder
-	c := command{suite: "cluster", flags: []string{"-count=1", "-vet=off"}, packages: []string{"."}, again: true}
+	c := command{suite: "cluster", flags: []string{"-count=1", "-vet=off"}, packages: []string{"."}, binaries: filepath.Join("out", "binaries"), again: true}
 	r, err := c.run(&out)
 	require.NoError(t, err)
 	require.Equal(t, 1, r.passed, out.String())
 	require.Equal(t, []string{"m TestOnce"}, r.unstable)
 	require.Equal(t, []string{"m TestAlways"}, r.failed)
+	require.FileExists(t, filepath.Join("out", "binaries", "1", "m.test"))
 	require.ErrorContains(t, report([]*result{r}), "1 tests failed")
 	require.NoError(t, report([]*result{{suite: "cluster", unstable: []string{"a", "b"}}}))
 	require.ErrorContains(t, report([]*result{{suite: "cluster", unstable: []string{"a", "b"}}, {suite: "mpi", unstable: []string{"c"}}}), "3 tests are unstable")
+}
+
+// TestGroupsSeparatesPackagesOfOneName checks that no two test binaries of a go test command have the same name,
+// and that each package belongs to one command.
+func TestGroupsSeparatesPackagesOfOneName(t *testing.T) {
+	module := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":      "module m\n\ngo 1.26\n",
+		"a/x/x.go":    "package x\n",
+		"b/x/x.go":    "package x\n",
+		"c/y/y.go":    "package y\n",
+		"cmd/m/m.go":  "package main\n\nfunc main() {}\n",
+		"m_other.go":  "package m\n",
+		"d/d_test.go": "package d\n",
+	} {
+		require.NoError(t, os.MkdirAll(filepath.Join(module, filepath.Dir(name)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(module, name), []byte(text), 0o600))
+	}
+	t.Chdir(module)
+	groups, err := command{flags: []string{"-count=1"}, packages: []string{"./..."}, binaries: "bin"}.groups()
+	require.NoError(t, err)
+	require.Len(t, groups, 2)
+	require.Equal(t, []string{"m", "m/a/x", "m/c/y", "m/d"}, groups[0].packages)
+	require.Equal(t, []string{"m/b/x", "m/cmd/m"}, groups[1].packages)
+	require.Equal(t, []string{"-count=1", "-ldflags=-s -w", "-o", "bin/2/"}, groups[1].flags)
+	require.DirExists(t, "bin/2")
 }
