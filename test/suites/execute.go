@@ -88,17 +88,17 @@ func (c command) run(out io.Writer) (*result, error) {
 	return r, nil
 }
 
-// add adds the tests of another go test command to r.
+// add adds the tests of part, the result of one of several go test commands, to r.
 func (r *result) add(part *result) {
 	r.passed += part.passed
 	r.failed = append(r.failed, part.failed...)
 	r.skipped = append(r.skipped, part.skipped...)
 }
 
-// groups splits the command into several ones that each retain their test binaries in a folder. go test does
-// not link a binary that is up to date, and linking is a third of the CPU time of suite "test". A folder
-// cannot hold two binaries of the same name, so the packages of a group differ in the last elements of their
-// import paths.
+// groups splits the command into several commands, each of which writes its test binaries to a folder of its own. The
+// folders remain for the next run, because go test does not link a binary again that is up to date, and linking takes
+// a third of the CPU time of the suite "test". A binary has the name of its package. So packages with the same name
+// (the last element of the import path) are in different groups.
 func (c command) groups() ([]command, error) {
 	if c.binaries == "" {
 		return []command{c}, nil
@@ -111,7 +111,7 @@ func (c command) groups() ([]command, error) {
 		return nil, fmt.Errorf("go list: %w", err)
 	}
 	var groups []command
-	next := map[string]int{} // the group for the next package of this name
+	next := map[string]int{} // by package name, the index of the group for the next such package
 	for _, path := range strings.Fields(string(paths)) {
 		n := next[filepath.Base(path)]
 		next[filepath.Base(path)]++

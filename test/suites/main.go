@@ -74,7 +74,8 @@ func run(names []string, cover, only string) error {
 	return report(results)
 }
 
-// commandOf returns the command of a suite. A labelled suite runs only the tests whose names match the pattern only.
+// commandOf returns the command of a suite. In a labelled suite, only is a
+// regular expression for the names of the tests to run. Other suites ignore it.
 func commandOf(name, only string) (command, error) {
 	c := command{suite: name, flags: []string{"-count=1", "-shuffle=on"}, packages: []string{"./..."}}
 	processes, labelled := labels[name]

@@ -104,8 +104,8 @@ func TestGood(t *testing.T) {}
 	require.ErrorContains(t, report([]*result{{suite: "cluster", unstable: []string{"a", "b"}}, {suite: "mpi", unstable: []string{"c"}}}), "3 tests are unstable")
 }
 
-// TestGroupsSeparatesPackagesOfOneName checks that no two test binaries of a go test command have the same name,
-// and that each package belongs to one command.
+// TestGroupsSeparatesPackagesOfOneName requires that no two packages of a group have the same name, and that each
+// package is in one group.
 func TestGroupsSeparatesPackagesOfOneName(t *testing.T) {
 	module := t.TempDir()
 	for name, text := range map[string]string{
