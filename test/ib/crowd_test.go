@@ -52,7 +52,8 @@ func TestKilled(t *testing.T) {
 	var errs bytes.Buffer
 	cmd := exec.Command(inside.Program("ibrun"), "--launcher", "local", "--launch-timeout", "2m", "-n", "4", "--hosts",
 		"a,b", "--map-by", "node", "--fabric", "ib", "--lazy", "--kill-grace", "0",
-		inside.Program("ring"), "-rounds", "1000000", "-bytes", "70000") // long messages, so that each pair of ranks opens a stream
+		// The messages are so long that each pair of ranks opens a stream.
+		inside.Program("ring"), "-rounds", "1000000", "-bytes", "70000")
 	cmd.Stderr = &errs
 	require.NoError(t, cmd.Start())
 	waitfor.Require(t, "queue pairs of all ranks", func() bool { return resources(t)["qp"] >= before["qp"]+4*2 })
