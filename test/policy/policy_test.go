@@ -1,4 +1,5 @@
-// Package policy checks the rules of this repository that no linter can check. .golangci.yml has the others.
+// Package policy tests that the repository follows its rules, where no linter can check them. The rules for the linter
+// are in .golangci.yml.
 package policy
 
 import (
@@ -20,26 +21,28 @@ import (
 // root is the folder of the repository.
 const root = "../.."
 
-// apart lists packages that must not import others, not even indirectly. The linter checks direct imports only.
+// apart lists imports that are forbidden: packages that match from must not import packages that match to, directly or
+// indirectly. The linter checks only direct imports.
 var apart = []struct{ from, to, why string }{
 	{`^ibrun/fabric/`, `^ibrun/(job|bootstrap)/`, "the data plane runs without the launcher and its job"},
 	{`^ibrun/lazy/peer/`, `^ibrun/bootstrap/`, "a pair of ranks does not depend on a launcher"},
-	{`^ibrun/($|lazy/|bootstrap/rankctl/)`, `^ibrun/bootstrap/wire/`, "wire has the frames of agents, not of ranks"},
+	{`^ibrun/($|lazy/|bootstrap/rankctl/)`, `^ibrun/bootstrap/wire/`, "wire is for agents; ranks use rankwire"},
 	{`^ibrun/bootstrap/`, `^ibrun/(fabric/(ib|udp)|lazy)/`, "an agent opens no endpoint and sends no message"},
-	{`^ibrun/doctor/`, `^ibrun/fabric/udp/`, "the doctor finds the network that data use, and sends no data"},
+	{`^ibrun/doctor/`, `^ibrun/fabric/udp/`, "the doctor finds the network interface for data, but sends no data"},
 	{`^ibrun/cmd/ibrun/`, `^ibrun/cgo/`, "ibrun is one static binary"},
 }
 
-// shipped matches the packages of other modules that bin/ibrun may contain. Tests may use more modules.
+// shipped matches the packages of other modules that bin/ibrun may import. Tests may import further modules.
 var shipped = regexp.MustCompile(`^(github\.com/(Mellanox/rdmamap|vishvananda/net(link|ns))|golang\.org/x/(crypto|sys))/`)
 
-// pkg is a package of this module as go list prints it. Deps lists its direct and indirect imports.
+// pkg has fields of the output of go list for a package of this module. Deps lists its direct and indirect imports.
 type pkg struct {
 	ImportPath     string
 	CgoFiles, Deps []string
 }
 
-// checkImports returns the violations of the rules about direct and indirect imports.
+// checkImports returns a message for each import that the rules above forbid, and for each use of cgo outside
+// ibrun/cgo.
 func checkImports(packages []pkg) (faults []string) {
 	for _, p := range packages {
 		if len(p.CgoFiles) > 0 && !strings.HasPrefix(p.ImportPath, "ibrun/cgo/") {
@@ -87,13 +90,14 @@ var (
 	labelOfPath = regexp.MustCompile(`^(?:test/(cluster|mpi|ib|managers)/)?(?:.*_(cluster|mpi|ib|managers|soak)_test\.go)?`)
 	labelOfTag  = regexp.MustCompile(`\b(?:cluster|mpi|ib|managers|soak)\b`)
 	constraint  = regexp.MustCompile(`(?m)\A//go:build .*$`)
-	// Starting a program that os.WriteFile wrote may fail (ETXTBSY) if another goroutine forked meanwhile.
+	// A program that os.WriteFile has written may fail to start (ETXTBSY): a process that another goroutine forks at
+	// the same time may still have the file open for writing.
 	writesProgram  = regexp.MustCompile(`os\.WriteFile\(.*, 0o?[0-7]*[1357][0-7]*\)`)
 	packageComment = regexp.MustCompile(`(?m)^(//|\*/).*\npackage `)
 	link           = regexp.MustCompile(`\]\(([^)#:\s]+)(?:#[^)]*)?\)`)
 )
 
-// checkTest returns the violations of the rules about one test file.
+// checkTest returns a message for each rule that a test file violates.
 func checkTest(name, text string) (faults []string) {
 	tags := labelOfTag.FindAllString(constraint.FindString(text), -1)
 	m := labelOfPath.FindStringSubmatch(name)
@@ -155,8 +159,8 @@ var (
 	finding  = regexp.MustCompile(`^\| (\d+|how \d|show \d)([a-z]?) \|[^|]*\| ([^|]*)`)
 )
 
-// checkFindings returns the findings without a test or without an entry in the changelog, and the tests and files
-// that the page names and that do not exist.
+// checkFindings returns a message for each finding on the page that has no test or no entry in the changelog, and for
+// each test or file that the page names but that does not exist.
 func checkFindings(page, changelog, tests string) (faults []string) {
 	list := ""
 	for line := range strings.Lines(page) {
