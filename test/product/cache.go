@@ -10,9 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// buildOnce makes the file path by calling build. If another package of the same run of test/suites has built a file
-// with the same key, path becomes a link to that file instead. Command suites makes a folder for these files,
-// names it in IBRUN_TEST_PRODUCTS, and removes it at its end. Without that variable buildOnce always calls build.
+// buildOnce creates the file path by calling build. If another package has built a file with the same key in the same
+// run of test/suites, buildOnce links that file to path instead. Command suites creates a folder for these files,
+// stores its path in IBRUN_TEST_PRODUCTS, and removes the folder at its end. Without that variable buildOnce always
+// calls build.
 func buildOnce(path, key string, build func(path string) error) error {
 	dir := os.Getenv("IBRUN_TEST_PRODUCTS")
 	if dir == "" {

@@ -2,10 +2,9 @@ package product
 
 import "os"
 
-// coverFlags returns the flags of go build with which ibrun writes coverage data, or nil if no data are
-// wanted. Command suites sets IBRUN_TEST_COVER to the folder for the data. coverFlags sets GOCOVERDIR to the
-// same folder, and the processes of the test inherit it. On virtual nodes sshd sets GOCOVERDIR (package
-// cluster).
+// coverFlags returns the flags with which go build makes ibrun write coverage data, or nil if IBRUN_TEST_COVER is not
+// set. Command suites sets IBRUN_TEST_COVER to the folder for the data. coverFlags sets GOCOVERDIR, which ibrun reads,
+// to the same folder. The processes that a test starts inherit it. On virtual nodes sshd sets it (package cluster).
 func coverFlags() []string {
 	dir := os.Getenv("IBRUN_TEST_COVER")
 	if dir == "" {

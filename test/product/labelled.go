@@ -2,5 +2,5 @@
 
 package product
 
-// shipped reports whether tests run ibrun exactly as make build makes it.
+// shipped is true in labelled suites: they test the same binary that make build builds.
 const shipped = true

@@ -20,9 +20,9 @@ import (
 	"ibrun/internal/mpir/symbols"
 )
 
-// Run builds ibrun in a temporary folder, sets path to it, runs the tests and returns their exit code. The
-// cache of ibrun is in the same folder, so that the launch costs it remembers affect neither other packages
-// nor the user.
+// Run builds ibrun in a temporary folder, sets path to the path of the binary, runs the tests and returns their exit
+// code. It sets XDG_CACHE_HOME to a part of that folder, so that launch costs that ibrun stores in its cache do not
+// affect other packages or the user.
 func Run(m *testing.M, path *string) int {
 	dir, err := os.MkdirTemp("", "ibrun-test")
 	if err != nil {
@@ -44,8 +44,8 @@ func Run(m *testing.M, path *string) int {
 	return m.Run()
 }
 
-// keepBuildCache sets GOCACHE to Go's build cache. Otherwise XDG_CACHE_HOME would change it, and a test that
-// runs go build would compile all packages again.
+// keepBuildCache sets GOCACHE to the present folder of Go's build cache. Otherwise XDG_CACHE_HOME would select another
+// folder, and a test that runs go build would compile all packages again.
 func keepBuildCache() error {
 	dir, err := exec.Command("go", "env", "GOCACHE").Output()
 	if err != nil {
@@ -54,8 +54,8 @@ func keepBuildCache() error {
 	return os.Setenv("GOCACHE", strings.TrimSpace(string(dir)))
 }
 
-// Build builds ibrun with further build tags. In a labelled suite it makes the same binary as make build.
-// Elsewhere the binary has the same code, without the parts that only make it start faster.
+// Build builds ibrun with further build tags. In a labelled suite it builds the same binary as make build. In other
+// tests it leaves out the program of a leaf and the packing of the file, which only make launches faster.
 func Build(path string, tags ...string) error {
 	cover := coverFlags()
 	return buildOnce(path, fmt.Sprint("ibrun ", shipped, tags), func(path string) error { return buildAll(path, cover, tags) })
@@ -82,7 +82,7 @@ func buildAll(path string, cover, tags []string) error {
 	return nil
 }
 
-// joinLeaf builds the program of a leaf, as the Makefile does, and adds it to the file of ibrun.
+// joinLeaf builds the program of a leaf with the flags of the Makefile, and adds it to the file of ibrun.
 func joinLeaf(path string, tags []string) error {
 	leaf := path + ".leaf"
 	defer os.Remove(leaf)
@@ -94,13 +94,13 @@ func joinLeaf(path string, tags []string) error {
 	return build.Join(path, leaf)
 }
 
-// Program builds a static program of this module. It passes further flags to go build.
+// Program builds a static program of this module, with further flags of go build.
 func Program(path, pkg string, flags ...string) error {
 	return buildOnce(path, fmt.Sprint(pkg, shipped, flags), func(path string) error { return compile(path, pkg, flags...) })
 }
 
-// Programs builds static programs of this module in a folder, with the last elements of their import paths as
-// names. One go build takes half the time of several.
+// Programs builds static programs of this module in a folder. Their names are the last elements of their import paths.
+// It runs go build once for all of them, which takes half the time of several runs.
 func Programs(dir string, pkgs ...string) error {
 	if len(pkgs) == 1 {
 		return Program(filepath.Join(dir, filepath.Base(pkgs[0])), pkgs[0])
@@ -121,16 +121,16 @@ func compile(path, pkg string, flags ...string) error {
 	return nil
 }
 
-// waits matches the lines in which ibrun reports sessions that take long.
+// waits matches the lines in which ibrun reports that it waits for sessions.
 var waits = regexp.MustCompile(`(?m)^ibrun: waiting for .*\n`)
 
-// Complaints returns the standard error of ibrun without the lines in which it reports what it waits for. On
-// a busy machine each step of a launch may take so long that ibrun prints such a line.
+// Complaints returns the standard error of ibrun without the lines that begin with "ibrun: waiting for". On a busy
+// machine each step of a launch may take so long that ibrun prints such a line.
 func Complaints(stderr string) string { return waits.ReplaceAllString(stderr, "") }
 
-// catchSignals makes sure that programs of tests do not ignore SIGHUP and SIGINT. A process that nohup or the &
-// of a script starts ignores them, and its children inherit that. A child of a process that catches a signal
-// has the default action.
+// catchSignals makes sure that programs which the tests start do not ignore SIGHUP and SIGINT. If the tests are started
+// by nohup, or in the background of a script, they ignore these signals, and their children would inherit that. If a
+// process catches a signal, its children have the default action.
 func catchSignals() {
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
 		if signal.Ignored(s) {

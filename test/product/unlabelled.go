@@ -2,6 +2,6 @@
 
 package product
 
-// shipped reports whether tests run ibrun exactly as make build makes it. For unlabelled tests ibrun is
-// compiled with the flags of go test, so that each package is compiled only once.
+// shipped is false in unlabelled tests: they build ibrun with the same compiler flags as the tests, so that Go compiles
+// each package only once.
 const shipped = false
