@@ -14,8 +14,8 @@ import (
 // bridgeName is the bridge's name in its own network namespace.
 const bridgeName = "br0"
 
-// bridge is the cluster's switch: a network namespace with one bridge and one port per host. A descriptor keeps the
-// namespace. When it is closed and the hosts have ended, the kernel removes the namespace and all in it.
+// bridge is the cluster's switch: a network namespace with one bridge and one port per host. The descriptor fd keeps
+// the namespace alive. Once fd is closed and the hosts have ended, the kernel removes the namespace with its devices.
 type bridge struct{ fd int }
 
 func newBridge() (*bridge, error) {
@@ -73,8 +73,9 @@ func ip(lines ...string) error {
 	return nil
 }
 
-// introduce makes a host and the others look up each other's link addresses again. A host whose look-up failed while
-// the other was cut off would report that there is no route for another second.
+// introduce flushes the neighbor table of h and sends one datagram from h to every other host, so that h and the others
+// resolve each other's link addresses at once. Without it, a host that failed to resolve an address while h was cut off
+// would report "no route to host" for up to one more second.
 func introduce(h *host, others []*host) error {
 	fd, err := unix.Open(fmt.Sprintf("/proc/%d/ns/net", h.pid()), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -89,7 +90,7 @@ func introduce(h *host, others []*host) error {
 			if other == h {
 				continue
 			}
-			c, err := net.Dial("udp4", net.JoinHostPort(other.address, "9")) // the port of discard; any other would do
+			c, err := net.Dial("udp4", net.JoinHostPort(other.address, "9")) // the discard port; the number does not matter
 			if err != nil {
 				return err
 			}
@@ -112,16 +113,16 @@ func inNetwork(fd int, f func() error) error {
 	})
 }
 
-// onThread calls f on a thread of its own that ends with it, so that f may change the thread's namespaces. The thread
-// is never the main thread, which does not end: /proc would show its namespaces as those of this process, which would
-// then be killed with the host that it seems to belong to.
+// onThread calls f on a new thread that ends when f returns, so that f may change the namespaces of the thread. It
+// never uses the main thread. That thread does not end, and /proc/PID/ns shows its namespaces as those of the process,
+// so killAll would take this process for one of the host and kill it.
 func onThread(f func() error) error {
 	done := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		if unix.Gettid() == unix.Getpid() {
 			defer runtime.UnlockOSThread()
-			done <- onThread(f) // on another thread, as this goroutine holds the main thread
+			done <- onThread(f) // runs on another thread, because this goroutine is locked to the main thread
 			return
 		}
 		done <- f()

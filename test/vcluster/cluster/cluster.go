@@ -1,13 +1,13 @@
-// Package cluster makes a virtual cluster on one machine: nodes with their own network, host name, process ids, mounts
-// and IPC, an sshd each, joined by a bridge that lives in a network namespace of its own.
+// Package cluster makes a virtual cluster on one machine. Each node has its own network, host name, process ids,
+// mounts, IPC and sshd. A bridge in a separate network namespace connects the nodes.
 //
-// It changes no interface, mount, file or process of the machine outside these namespaces, except for one directory
-// under /tmp, its cgroups, and some limits of the kernel, which it raises. Close removes everything but leaves the
-// limits. If the caller is killed, a sweeper process does so. The package needs root.
+// Outside its namespaces the package changes only three kinds of state: one directory under /tmp, its cgroups, and some
+// kernel limits, which it raises. Close removes everything except for the raised limits. If the calling process is
+// killed, a sweeper process does the same. The package needs root.
 //
-// Commands run on the front, a host beside the nodes. It shares process ids, /tmp and the home directory with the
-// machine, and the network, /etc and the ssh keys with the cluster. A program that imports this package is executed
-// again in hidden roles, see role.go.
+// Commands run on the front, an additional host. It shares process ids, /tmp and the home directory with the machine,
+// and the network, /etc and the ssh keys with the nodes. Any program that imports this package is also executed as an
+// init, a sweeper or a client of the cluster; role.go lists these roles.
 package cluster
 
 import (
@@ -26,7 +26,7 @@ import (
 // FrontName is the host name of the host from which commands are run.
 const FrontName = "front"
 
-// maxNodes is the limit of one Linux bridge: 1,023 ports, one of them the front's.
+// maxNodes is the largest number of nodes. A Linux bridge has at most 1,023 ports, and the front uses one of them.
 const maxNodes = 1022
 
 // ErrNotRoot is returned by Up if the caller may not create namespaces.
@@ -37,10 +37,10 @@ var ErrNotRoot = errors.New("a virtual cluster needs root: network and mount nam
 type Config struct {
 	Nodes int      // node0001 to nodeNNNN
 	RSH   bool     // also a real rsh server on each node: inetd with in.rshd
-	NoSSH bool     // no sshd, only the rsh stand-in: the cluster is up in a quarter of the time
-	Kex   string   // key exchange of the nodes' sshd, for example curve25519-sha256, or empty for sshd's default
-	SSHD  []string // lines for the nodes' sshd_config, before all others: the first one counts
-	Share []string // directories visible on the nodes too, at the same path; the module's own directory always is
+	NoSSH bool     // start no sshd, only the rsh stand-in, which makes Up four times faster
+	Kex   string   // key exchange of the nodes' sshd, for example curve25519-sha256; "" selects sshd's default
+	SSHD  []string // lines at the top of the nodes' sshd_config; sshd uses the first value of each keyword
+	Share []string // directories visible on the nodes too, at the same path, besides the module's root
 }
 
 // Cluster is a running virtual cluster.
@@ -185,10 +185,10 @@ func (c *Cluster) Nodes() []string {
 // Shared returns a directory that the machine, the front and all nodes see at the same path.
 func (c *Cluster) Shared() string { return filepath.Join(c.dir, "shared") }
 
-// Etc returns the directory that the front and all nodes see as /etc. A change of a file there is seen by all of them.
+// Etc returns the directory that the front and all nodes see as /etc. They all see a change of a file in it.
 func (c *Cluster) Etc() string { return filepath.Join(c.dir, "etc") }
 
-// Log returns the path of the file to which a host's init, sshd and inetd write.
+// Log returns the path of the log file of a host, which has the output of its init, sshd and inetd.
 func (c *Cluster) Log(name string) string { return filepath.Join(c.dir, "log", name) }
 
 // Address returns the IPv4 address of a host, or "" if there is no such host.
@@ -205,9 +205,10 @@ func (c *Cluster) Root(name string) string { return fmt.Sprintf("/proc/%d/root",
 // VRSH returns the path of the rsh stand-in's client, for --launcher-exec. It is the same on the front and all nodes.
 func (c *Cluster) VRSH() string { return runDir + "/vrsh" }
 
-// Command returns a command to run on the front. Its process id is the program's own, so signals reach the program
-// directly. Directory, environment and files are those of any exec.Cmd. The directory must be visible there: /tmp, the
-// home directory and the module are.
+// Command returns a command that runs on the front. The process executes the program in place, so the command's process
+// id is that of the program, and signals reach the program directly. Dir, Env and the standard files have their usual
+// effect. Dir must exist on the front, like a directory under /tmp, the home directory or the module; otherwise the
+// program runs in /.
 func (c *Cluster) Command(ctx context.Context, args ...string) *exec.Cmd {
 	front := c.hosts[0]
 	argv := append([]string{roleEnter, strconv.Itoa(front.pid()), c.groups.line(FrontName)}, args...)
@@ -225,7 +226,8 @@ func (c *Cluster) Exec(ctx context.Context, node string, args ...string) *exec.C
 	return cmd
 }
 
-// startSweeper starts the process that removes the cluster's directory and cgroups when this process has ended.
+// startSweeper starts the process that removes the cluster's directory and cgroups once c.hold is closed, by Close or
+// by the end of this process.
 func (c *Cluster) startSweeper() error {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -260,5 +262,5 @@ func moduleRoot() string {
 	}
 }
 
-// stopDeadline is the time within which a host's init must end with all its processes.
+// stopDeadline limits each step of stopping a host, such as the end of its init.
 const stopDeadline = 10 * time.Second

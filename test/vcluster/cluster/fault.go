@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Cut takes a host off the network: packets to and from it vanish, while its processes go on and its link stays up.
+// Cut disconnects a host from the network: packets to and from it are dropped. Its processes run on and its link stays
+// up.
 func (c *Cluster) Cut(name string) error { return c.fault(name, c.bridge.cut) }
 
 // Heal undoes Cut. When it returns, the other hosts can connect to the host again.
@@ -15,8 +16,8 @@ func (c *Cluster) Heal(name string) error {
 	return c.fault(name, func(h *host) error { return errors.Join(c.bridge.heal(h), introduce(h, c.hosts)) })
 }
 
-// Kill ends every process of a node at once, sshd included. The node's kernel still answers, so connections are closed
-// and refused.
+// Kill kills every process of a host except for its init. The host's network stack still works: it closes the
+// connections of the processes and refuses new ones.
 func (c *Cluster) Kill(name string) error {
 	return c.fault(name, func(h *host) error {
 		if h.isFront() {
@@ -35,7 +36,7 @@ func (c *Cluster) Kill(name string) error {
 	})
 }
 
-// Crash simulates a loss of power: it cuts the host off and then kills it, so that no peer is notified.
+// Crash simulates a power failure: it calls Cut and then Kill, so that no peer sees a connection close.
 func (c *Cluster) Crash(name string) error {
 	if err := c.Cut(name); err != nil {
 		return err
@@ -53,7 +54,7 @@ func (c *Cluster) Start(name string) error {
 	})
 }
 
-// Freeze stops all processes of a host. The host hangs, while its kernel still answers.
+// Freeze stops all processes of a host. The host's network stack still accepts connections, but no process answers.
 func (c *Cluster) Freeze(name string) error {
 	return c.fault(name, func(h *host) error {
 		h.frozen = true
@@ -75,8 +76,8 @@ func (c *Cluster) thaw(h *host) error {
 	return signalAll(h.pid(), syscall.SIGCONT, 0)
 }
 
-// CPU returns the CPU time that a host's processes have used so far, including dead ones. Where all nodes share a few
-// cores, it says more than the elapsed time.
+// CPU returns the CPU time that the processes of a host have used so far, including processes that have ended. When
+// many nodes share a few cores, it measures the cost of a node better than elapsed time does.
 func (c *Cluster) CPU(name string) (used time.Duration, err error) {
 	err = c.fault(name, func(h *host) (err error) {
 		used, err = c.groups.cpu(h.name)

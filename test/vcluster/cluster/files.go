@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// runDir is the directory of the rsh stand-in on every host: its client and the nodes' sockets.
+	// runDir is the directory, on every host, of the rsh stand-in's client and of the sockets of the nodes.
 	runDir = "/run/vcluster"
 	// nodePath is the PATH of a login on a node.
 	nodePath = runDir + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -23,8 +23,9 @@ const (
 	homeDir = "/root"
 )
 
-// writeFiles fills the cluster's directory: etc (all hosts' /etc), home (the initial content of each home directory),
-// run, shared, log and id (each host's own files).
+// writeFiles fills the cluster's directory. Its parts are etc (the /etc of all hosts), home (the initial content of
+// each home directory), run (mounted at runDir), shared, log, and id (the identity files of each host, such as
+// machine-id).
 func writeFiles(dir string, cfg Config, hosts []*host) error {
 	for _, sub := range []string{"run/rsh", "shared", "log", "id", "home/.ssh"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
@@ -70,7 +71,7 @@ func writeFiles(dir string, cfg Config, hosts []*host) error {
 	return nil
 }
 
-// copySelf copies this program. Under the name of the stand-in's client the copy acts as that client.
+// copySelf copies this program to path. A copy that is named vrsh acts as the client of the rsh stand-in.
 func copySelf(path string) error {
 	from, err := os.Open("/proc/self/exe")
 	if err != nil {
@@ -106,7 +107,8 @@ func etcFiles(hosts []*host) map[string]string {
 		"etc/resolv.conf": "",
 		"etc/nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files\nservices: files\nprotocols: " +
 			"files\n",
-		// Under sshd bash reads this file even for a command, and its cost would be measured as that of ssh.
+		// This file is empty because bash reads it for every command that sshd starts, and measurements of ssh would
+		// include the time.
 		"etc/bash.bashrc":    "",
 		"etc/vcluster/inetd": "shell stream tcp nowait.60000 root /usr/sbin/in.rshd in.rshd\n",
 		"etc/pam.d/rsh": "auth required pam_rhosts.so\naccount required pam_permit.so\nsession required " +
@@ -171,8 +173,8 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// coverage returns the variable that names the folder of coverage data, if test/coverage has set it. Sessions on nodes
-// do not inherit it.
+// coverage returns GOCOVERDIR with its value, if test/coverage has set it, for the environment of a process on a host.
+// Sessions on nodes do not inherit the variable.
 func coverage() []string {
 	if dir := os.Getenv("GOCOVERDIR"); dir != "" {
 		return []string{"GOCOVERDIR=" + dir}

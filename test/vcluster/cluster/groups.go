@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// Mount points of the cgroup hierarchies that are used where they exist. Version 1 is preferred, because on a hybrid
-// machine only its hierarchies hold the processes.
+// These are the mount points of the cgroup hierarchies, which need not exist. Version 1 is preferred, because on a
+// machine with both versions only version 1 has controllers.
 const (
 	freezerV1 = "/sys/fs/cgroup/freezer"
 	cpuV1     = "/sys/fs/cgroup/cpuacct"
 	cgroupV2  = "/sys/fs/cgroup"
 )
 
-// groups holds the cluster's cgroups: one per host, to freeze it and to count its CPU time. Both paths are empty if no
-// hierarchy can be written. Hosts are then frozen by SIGSTOP.
+// groups locates the cluster's cgroups. Each host has one in each hierarchy, to freeze its processes and to count their
+// CPU time. If no hierarchy is writable, freeze and count are empty, and Freeze stops processes by SIGSTOP.
 type groups struct {
 	freeze string // directory of the cluster in the hierarchy that freezes
 	count  string // directory in the one that counts
@@ -79,7 +79,7 @@ func (g groups) dirs() []string {
 	return dirs
 }
 
-// line returns the paths of a host's files cgroup.procs, separated by spaces.
+// line returns the paths of the cgroup.procs files of a host, separated by spaces.
 func (g groups) line(name string) string {
 	var files []string
 	for _, dir := range g.dirs() {
@@ -88,7 +88,7 @@ func (g groups) line(name string) string {
 	return strings.Join(files, " ")
 }
 
-// set freezes or thaws a host and waits until the kernel reports that it is done.
+// set freezes or thaws a host and waits until the kernel reports the new state, for at most 5 s.
 func (g groups) set(name string, frozen bool) error {
 	file, word, seen, want := "cgroup.freeze", "0", "cgroup.events", "frozen 0"
 	if frozen {
@@ -117,7 +117,7 @@ func (g groups) set(name string, frozen bool) error {
 	return fmt.Errorf("%s is not %q after 5s", filepath.Join(dir, seen), want)
 }
 
-// thaw thaws a host, whether it is frozen or not.
+// thaw thaws a host. It has no effect if the host is not frozen.
 func (g groups) thaw(name string) {
 	if g.freeze != "" {
 		_ = g.set(name, false)
@@ -148,7 +148,7 @@ func (g groups) cpu(name string) (time.Duration, error) {
 	return time.Duration(usec) * time.Microsecond, nil
 }
 
-// remove removes the cluster's cgroups, and kills the processes that are left in them.
+// remove kills the processes that are left in the cluster's cgroups and removes the cgroups.
 func (g groups) remove() {
 	dirs := g.dirs()
 	if g.pin != "" {

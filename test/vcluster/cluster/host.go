@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// host is the front or a node, as the process sees it that made the cluster.
+// host represents the front or a node in the process that made the cluster.
 type host struct {
 	index   int
 	name    string
@@ -29,7 +29,8 @@ type host struct {
 	frozen  bool
 }
 
-// newHost returns host i: 0 is the front with 10.77.0.1, and node i has 10.77.x.y, with 250 nodes for each x.
+// newHost returns the host with index i. Host 0 is the front and has the address 10.77.0.1. Node i has the address
+// 10.77.x.y, where each x has 250 nodes.
 func newHost(i int) *host {
 	if i == 0 {
 		return &host{name: FrontName, address: "10.77.0.1"}
@@ -44,7 +45,7 @@ func (h *host) isFront() bool { return h.index == 0 }
 func (h *host) port() string  { return fmt.Sprintf("p%d", h.index) }
 func (h *host) pid() int      { return h.init.Process.Pid }
 
-// start starts the host's init in fresh namespaces. The init then waits for its setup.
+// start starts the host's init in new namespaces. The init then waits for the order "setup", which boot sends.
 func (h *host) start(dir string, g groups) error {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -109,7 +110,7 @@ func (h *host) order(deadline time.Time, o order) error {
 	return nil
 }
 
-// boot sends the init its setup and returns when the host's servers listen.
+// boot sends the setup to the init and returns when the host's servers listen.
 func (h *host) boot(ctx context.Context, dir string, cfg Config, share []string) error {
 	deadline := time.Now().Add(60 * time.Second)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
@@ -130,8 +131,8 @@ func (h *host) boot(ctx context.Context, dir string, cfg Config, share []string)
 	return err
 }
 
-// stop ends the host. When the init of a node ends, the kernel ends all processes of the node. On the front stop kills
-// them.
+// stop ends the host's init and all its processes. When the init of a node ends, the kernel kills all processes of the
+// node. The front has no process ids of its own, so stop kills its processes one by one.
 func (h *host) stop() error {
 	if h.init == nil {
 		return nil

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// places are the directories of a node in which a job could leave files.
+// places lists the directories of a node in which a job could leave files.
 var places = []string{"/tmp", "/var/tmp", "/dev/shm", "/run", "/root"}
 
-// Files returns the files on all nodes that a job could have left, as NODE:PATH. It enters no mount, since what is
-// mounted below a node's own directories is shared, such as the module.
+// Files returns all files in places on all nodes, as NODE:PATH. It enters no mount point, because directories that are
+// mounted there, such as the module, are shared between the nodes.
 func (c *Cluster) Files() map[string]bool {
 	files := map[string]bool{}
 	for _, node := range c.Nodes() {
@@ -26,7 +26,7 @@ func (c *Cluster) Files() map[string]bool {
 			}
 			_ = filepath.WalkDir(base, func(path string, d fs.DirEntry, err error) error {
 				if err != nil || unix.Lstat(path, &at) != nil {
-					return nil // the file has been removed meanwhile
+					return nil // The file has been removed since its directory was read.
 				}
 				if at.Dev != own.Dev {
 					return fs.SkipDir
@@ -39,8 +39,8 @@ func (c *Cluster) Files() map[string]bool {
 	return files
 }
 
-// Litter returns, sorted, the files that were not there before. It leaves out the node's copy of ibrun, which stays on
-// purpose.
+// Litter returns the sorted files that Files finds now and that are missing in before. It omits the copy of ibrun in a
+// node's cache, which is meant to stay for later jobs.
 func (c *Cluster) Litter(before map[string]bool) (found []string) {
 	const cache = "/root/.cache/ibrun"
 	for file := range c.Files() {

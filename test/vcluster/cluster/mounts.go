@@ -57,10 +57,10 @@ func mountAll(s setup) error {
 	return m.err
 }
 
-// mounter makes mounts and keeps the first error.
+// mounter makes mounts. After the first error, which err holds, its methods have no effect.
 type mounter struct{ err error }
 
-// open opens a source by path only. It returns nil if the source does not exist.
+// open opens the source of a bind mount with O_PATH. It returns nil if the source does not exist.
 func (m *mounter) open(path string) *os.File {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -97,8 +97,9 @@ func (m *mounter) dir(path string, mode os.FileMode) {
 	}
 }
 
-// home covers root's home directory with an empty one that holds the cluster's keys. On the front it has links to the
-// other files of the home directory, so that tools with a cache there work.
+// home mounts a new file system on root's home directory and copies the template, which has the cluster's ssh keys,
+// into it. On the front it also makes links to the files of the machine's home directory old, except for .ssh and
+// .rhosts, so that tools find their caches.
 func (m *mounter) home(template, old *os.File, front bool) {
 	if front && old != nil {
 		m.dir("/run/home", 0o700)
@@ -132,7 +133,7 @@ func (m *mounter) home(template, old *os.File, front bool) {
 	}
 }
 
-// same reports whether a path still leads to the file that was opened.
+// same reports whether path still leads to f, so that f need not be mounted there. It also returns true if f is nil.
 func same(f *os.File, path string) bool {
 	if f == nil {
 		return true // nothing to share

@@ -64,7 +64,7 @@ func TestFourNodes(t *testing.T) {
 				out, err := c.Exec(t.Context(), node, "cat", file).Output()
 				require.NoError(t, err)
 				require.NotEmpty(t, bytes.TrimSpace(out))
-				require.False(t, seen[string(out)], "%s of %s is that of another node", file, node)
+				require.False(t, seen[string(out)], "%s of %s is equal to that of another node", file, node)
 				seen[string(out)] = true
 			}
 		}
@@ -111,9 +111,10 @@ func TestFourNodes(t *testing.T) {
 		require.Contains(t, fails(t, c, probe), "timed out")
 		require.Equal(t, "node0003", front(t, c, "ssh node0003 hostname"))
 		out, err := c.Exec(t.Context(), "node0002", "hostname").Output()
-		require.NoError(t, err, "processes of the node must go on")
+		require.NoError(t, err, "a node that is cut off must still run commands")
 		require.Equal(t, "node0002\n", string(out))
-		// The front asks three times for the node's link address, and then gives up for a second.
+		// The front sends three ARP requests for the address of node0002, one per second. After that it reports for a
+		// second that there is no route. Heal must end that second.
 		front(t, c, "ip neigh flush all")
 		fails(t, c, "timeout 2.6 ssh node0002 true")
 		require.NoError(t, c.Heal("node0002"))
@@ -149,7 +150,7 @@ func TestFourNodes(t *testing.T) {
 		require.NoError(t, c.Command(t.Context(), "sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 </dev/null &").Run())
 		require.NoError(t, c.Freeze("node0001"))
 		require.NoError(t, c.Close())
-		require.NoError(t, c.Close(), "a second call has no effect")
+		require.NoError(t, c.Close(), "a second Close must have no effect")
 		require.NoDirExists(t, c.Shared())
 		require.Equal(t, before, leftovers(t))
 		_, err := c.Processes("node0001")
@@ -195,7 +196,7 @@ func running(t *testing.T, c *cluster.Cluster, host, program string) (n int) {
 	return n
 }
 
-// leftovers lists what this process's cluster could leave behind: children, cgroups, mounts.
+// leftovers returns the mounts and the children of this process, which a cluster could leave behind.
 func leftovers(t *testing.T) []string {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mounts")
@@ -213,10 +214,10 @@ func leftovers(t *testing.T) []string {
 	return left
 }
 
-// TestMaker is the other half of TestMakerKilled: it makes a cluster, freezes a node and waits to be killed.
+// TestMaker runs in a child process of TestMakerKilled: it makes a cluster, freezes a node and waits to be killed.
 func TestMaker(t *testing.T) {
 	if os.Getenv("VCLUSTER_MAKER") == "" {
-		return // not started by TestMakerKilled
+		return // This process is not a child of TestMakerKilled.
 	}
 	c := cluster.Require(t, cluster.Config{Nodes: 2, NoSSH: true})
 	require.NoError(t, c.Command(t.Context(), "sh", "-c", "setsid sleep 4321 >/dev/null 2>&1 </dev/null &").Run())
@@ -250,7 +251,7 @@ func TestMakerKilled(t *testing.T) {
 	})
 }
 
-// machineRuns reports whether any process of the machine has a word as its last argument.
+// machineRuns reports whether any process of the machine has word as its last argument.
 func machineRuns(t *testing.T, word string) bool {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")

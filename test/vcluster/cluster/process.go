@@ -11,12 +11,12 @@ import (
 
 // Proc is a process on a host.
 type Proc struct {
-	Pid     int // the id on the machine, to which signals can be sent
-	NodePid int // the id on the node
+	Pid     int // the process id on the machine, which syscall.Kill takes
+	NodePid int // the process id on the node
 	Argv    []string
 }
 
-// String returns the process as ps would show it.
+// String returns the process id on the machine and the arguments, separated by spaces.
 func (p Proc) String() string { return fmt.Sprintf("%d %s", p.Pid, strings.Join(p.Argv, " ")) }
 
 // Processes returns all live processes of a host except for its init.
@@ -28,7 +28,7 @@ func (c *Cluster) Processes(name string) (procs []Proc, err error) {
 	return procs, err
 }
 
-// AllProcesses returns what Processes returns for each host, by the host's name. It looks at the machine once.
+// AllProcesses returns the result of Processes for each host, by the host's name. It reads /proc only once.
 func (c *Cluster) AllProcesses() (map[string][]Proc, error) {
 	names := map[string]string{} // of hosts, by their network namespaces
 	inits := map[int]bool{}
@@ -48,7 +48,8 @@ func (c *Cluster) AllProcesses() (map[string][]Proc, error) {
 	return all, err
 }
 
-// processes returns all processes in the network namespace of holder, except for one. A dead process is in none.
+// processes returns all processes in the network namespace of holder, except for the process id except. Zombies are not
+// among them, because they have no namespace.
 func processes(holder, except int) (procs []Proc, err error) {
 	want, err := networkOf(holder)
 	if err != nil {
@@ -90,7 +91,7 @@ func newProc(pid int) Proc {
 	return p
 }
 
-// nodePid returns the id of a process in its innermost namespace, or 0.
+// nodePid returns the id of a process in its innermost namespace, or 0 if the process has ended.
 func nodePid(pid int) int {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -106,7 +107,8 @@ func nodePid(pid int) int {
 	return 0
 }
 
-// signalAll signals all processes of a host but one, until a round finds no new process.
+// signalAll sends sig once to each process of a host except for one. It lists the processes again until it finds no new
+// one.
 func signalAll(holder int, sig syscall.Signal, except int) error {
 	met := map[int]bool{}
 	for {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// reaper starts an init's children and reaps every process that dies in the node: its own children and orphans.
+// reaper starts the children of an init, and reaps its children and the orphans of the node when they end.
 type reaper struct {
 	mu      sync.Mutex // held over fork and registration, so that no death is dispatched in between
 	waiters map[int]chan syscall.WaitStatus
@@ -15,7 +15,7 @@ type reaper struct {
 
 func newReaper() *reaper {
 	r := &reaper{waiters: map[int]chan syscall.WaitStatus{}}
-	deaths := make(chan os.Signal, 1) // if it is full, a look is due anyway
+	deaths := make(chan os.Signal, 1) // One signal is enough, because reap reaps all dead processes.
 	signal.Notify(deaths, syscall.SIGCHLD)
 	go func() {
 		for range deaths {
@@ -44,7 +44,7 @@ func (r *reaper) reap() {
 	}
 }
 
-// start starts a program and returns its process id. Its status is sent on the channel, once.
+// start starts a program and returns its process id, and a channel that receives its exit status once.
 func (r *reaper) start(path string, argv []string, attr *syscall.ProcAttr) (int, <-chan syscall.WaitStatus, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

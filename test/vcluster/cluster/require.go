@@ -22,8 +22,8 @@ type TB interface {
 // about 50 ms of CPU time more for each session.
 const TestKex = "curve25519-sha256"
 
-// Require calls Up for a test, with TestKex unless the configuration names another key exchange. It skips the test
-// without root, fails it if the cluster does not come up, and closes the cluster when the test ends.
+// Require calls Up for a test, with TestKex unless cfg names another key exchange. Without root it skips the test. It
+// fails the test if Up fails, and closes the cluster when the test ends.
 func Require(t TB, cfg Config) *Cluster {
 	t.Helper()
 	cfg.Kex = cmp.Or(cfg.Kex, TestKex)

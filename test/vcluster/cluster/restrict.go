@@ -11,8 +11,9 @@ import (
 
 const cpusetV1 = "/sys/fs/cgroup/cpuset"
 
-// Restrict limits a node to some CPUs and NUMA nodes, given as lists like 0-3,8. The node's processes, and those that
-// they start from now on, move to a cpuset cgroup.
+// Restrict limits a node to some CPUs and NUMA nodes, given as lists like 0-3,8. With cgroups of version 1 it moves the
+// node's processes to a new cpuset cgroup. With version 2 it changes the cgroup that the node has. In both cases the
+// limits also hold for processes that are started later.
 func (c *Cluster) Restrict(name, cpus, mems string) error {
 	dir := filepath.Join(cgroupV2, filepath.Base(c.groups.freeze), name)
 	if exists(cpusetV1 + "/cgroup.procs") {
@@ -47,7 +48,7 @@ func (c *Cluster) Restrict(name, cpus, mems string) error {
 	}
 	for _, pid := range strings.Fields(string(procs)) {
 		if n, err := strconv.Atoi(pid); err == nil && c.groups.pin != "" {
-			// The process may have ended meanwhile.
+			// The write fails if the process has ended since cgroup.procs was read.
 			_ = os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(n)), 0)
 		}
 	}

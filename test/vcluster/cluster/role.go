@@ -12,13 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The hidden roles: a program that imports this package takes one when its argument zero says so.
+// A program that imports this package acts in one of these roles if it is the base name of os.Args[0].
 const (
-	roleInit  = "vcluster-init"  // PID 1 of a node, or the process that holds the front's namespaces
-	roleEnter = "vcluster-enter" // becomes a command on the front
-	roleExec  = "vcluster-exec"  // runs a command on a node, from the machine
-	roleSweep = "vcluster-sweep" // removes everything
-	roleVRSH  = "vrsh"           // the rsh stand-in's client
+	roleInit  = "vcluster-init"  // is PID 1 of a node, or keeps the namespaces of the front
+	roleEnter = "vcluster-enter" // enters the front and executes a command there
+	roleExec  = "vcluster-exec"  // runs on the machine and has a node run a command
+	roleSweep = "vcluster-sweep" // removes the cluster's directory and cgroups
+	roleVRSH  = "vrsh"           // is the client of the rsh stand-in
 )
 
 func init() {
@@ -40,8 +40,8 @@ func init() {
 	}
 }
 
-// runEnter moves this process into the front's namespaces and executes a command. Its arguments are the front's pid,
-// its cgroups and the command.
+// runEnter moves this process into the front's cgroups and namespaces and executes a command. Its arguments are the
+// process id of the front's init, the paths of the cgroup.procs files, separated by spaces, and the command.
 func runEnter(args []string) int {
 	if len(args) < 3 {
 		fmt.Fprintln(os.Stderr, "vcluster: no command to run on the front")
@@ -49,7 +49,7 @@ func runEnter(args []string) int {
 	}
 	wd, wdErr := os.Getwd()
 	for _, procs := range strings.Fields(args[1]) {
-		// A process outside the cgroup can still run, but is neither frozen nor counted.
+		// Ignore errors: a process outside the cgroup still runs, but Freeze and CPU do not include it.
 		_ = os.WriteFile(procs, []byte("0"), 0)
 	}
 	if err := enter("/proc/" + args[0] + "/ns/"); err != nil {

@@ -17,14 +17,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The rsh stand-in. A call is one connection to the node's socket: 4 bytes of length with the caller's three
-// descriptors beside them, then a session as JSON. The answer is an outcome as JSON. The call does not cross the
-// network, so it works while the node is cut off. If the client is killed, its session ends.
+// The rsh stand-in consists of a server in each node's init and the client vrsh. A client connects to the node's Unix
+// socket. It sends the length of the request in 4 bytes, together with its three standard files as descriptors, and
+// then a session as JSON. The server replies with an outcome as JSON. The socket does not use the network, so it works
+// while the node is cut off. If the client is killed, the process group of the session gets SIGHUP, or SIGKILL if Exec
+// started it.
 
-// session is the request of a client.
+// session is the request of a client. Exactly one field is set.
 type session struct {
-	Line string   // a command line for root's login shell, or
-	Argv []string // a program without a shell
+	Line string   // a command line for root's login shell
+	Argv []string // a program and its arguments, run without a shell
 }
 
 // outcome is the session's exit code as a shell would give it.
@@ -81,7 +83,7 @@ func serveSession(conn *net.UnixConn, r *reaper) {
 	}
 	pid, done, err := r.start(path, argv, attr)
 	for _, fd := range files {
-		_ = unix.Close(fd) // only the session may hold them, or its caller would never see their end
+		_ = unix.Close(fd) // Otherwise the client would not see the end of file when the session ends.
 	}
 	files = nil
 	if err != nil {
@@ -174,7 +176,9 @@ func call(socket string, s session, stdin *os.File) (int, error) {
 	return o.Code, nil
 }
 
-// runVRSH runs the client: vrsh [-n] [-l user] [user@]host command...
+// runVRSH implements the client and returns its exit code. Its command line is
+//
+//	vrsh [-n] [-l user] [user@]host command...
 func runVRSH(args []string) int {
 	stdin := os.Stdin
 	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
@@ -207,7 +211,8 @@ func runVRSH(args []string) int {
 	return code
 }
 
-// runExec runs the machine's side of Exec. Its arguments are a socket, a program and the program's arguments.
+// runExec implements the process that Exec starts, and returns its exit code. Its arguments are the node's socket, a
+// program and the program's arguments.
 func runExec(args []string) int {
 	if len(args) < 2 {
 		return 2

@@ -9,8 +9,9 @@ import (
 	"syscall"
 )
 
-// runSweep waits until the cluster's maker has ended, whether it closed the cluster or was killed. It then thaws what
-// is frozen, so that inits notice the end, too, and removes the cgroups and the directory.
+// runSweep waits until its standard input ends, because the process that made the cluster has closed the cluster or has
+// ended. It then thaws frozen hosts, so that their inits notice the end, too, and removes the cgroups and the
+// directory.
 func runSweep(dir string) int {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	_, _ = io.Copy(io.Discard, os.Stdin)
@@ -27,8 +28,8 @@ func runSweep(dir string) int {
 	return 1
 }
 
-// liftLimits raises the limits that a large cluster reaches first, where the machine allows that. They stay raised,
-// because other clusters on this machine may count on them.
+// liftLimits raises the kernel limits that a large cluster reaches first, if it may write them. It never restores them,
+// because other clusters on this machine may depend on them.
 func liftLimits() {
 	for path, want := range map[string]string{
 		"/proc/sys/kernel/pid_max":                    "4194304",
