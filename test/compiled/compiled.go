@@ -1,5 +1,5 @@
-// Package compiled compiles C programs for tests. It keeps them in the user's cache, because a compiler takes more
-// time than most tests.
+// Package compiled compiles C programs for tests. It caches them in the user's cache directory, because compiling a
+// program takes longer than most tests.
 package compiled
 
 import (
@@ -15,25 +15,27 @@ import (
 	"ibrun/internal/executable"
 )
 
-// cache is the user's cache directory. It is read before a TestMain sets another one for ibrun.
+// cache is the user's cache directory. It is determined when the package is initialized, before product.Run sets
+// XDG_CACHE_HOME to a temporary folder.
 var cache, errCache = os.UserCacheDir()
 
-// Program runs a compiler that links a program or a library to path. It copies the result of an earlier call from
-// the user's cache if the compiler, its arguments, the files among them and the headers beside these are unchanged.
+// Program runs the compiler argv[0] with the arguments argv[1:] and "-o path", to make a program, library or object
+// file. If an earlier call had the same compiler, arguments, input files and headers in the folders of the input files,
+// Program copies the cached result to path instead.
 func Program(path string, argv ...string) error {
 	if errCache != nil {
 		return errCache
 	}
 	sum, err := digest(argv)
 	if err != nil {
-		return fmt.Errorf("%s: %w: test/packages installs what a label needs", argv[0], err)
+		return fmt.Errorf("%s: %w: make test-LABEL installs the packages that its tests need", argv[0], err)
 	}
-	kept := filepath.Join(cache, "ibrun-programs", sum)
-	text, err := os.ReadFile(kept)
+	cached := filepath.Join(cache, "ibrun-programs", sum)
+	text, err := os.ReadFile(cached)
 	if err == nil {
 		err = executable.Write(path, text)
 	} else {
-		err = link(kept, path, argv)
+		err = link(cached, path, argv)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", strings.Join(argv, " "), err)
@@ -41,7 +43,8 @@ func Program(path string, argv ...string) error {
 	return nil
 }
 
-// digest returns a checksum of all that determines a compiler's output: the compiler, its arguments and the files.
+// digest returns the SHA-256 checksum of the inputs of a compiler in hexadecimal: its path, size and modification time,
+// its arguments, the contents of arguments that are files, and all headers in the folders of these files.
 func digest(argv []string) (string, error) {
 	compiler, err := exec.LookPath(argv[0])
 	if err != nil {
@@ -75,8 +78,8 @@ func digest(argv []string) (string, error) {
 	return fmt.Sprintf("%x", sum.Sum(nil)), nil
 }
 
-// link runs the compiler, and copies the program to the cache.
-func link(kept, path string, argv []string) error {
+// link runs the compiler with the output file path, and copies this file to cached.
+func link(cached, path string, argv []string) error {
 	if out, err := exec.Command(argv[0], append(argv[1:len(argv):len(argv)], "-o", path)...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
 	}
@@ -84,9 +87,9 @@ func link(kept, path string, argv []string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(kept), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(cached), 0o755); err != nil {
 		return err
 	}
-	part := fmt.Sprintf("%s.%d", kept, os.Getpid())
-	return errors.Join(os.WriteFile(part, text, 0o644), os.Rename(part, kept))
+	part := fmt.Sprintf("%s.%d", cached, os.Getpid())
+	return errors.Join(os.WriteFile(part, text, 0o644), os.Rename(part, cached))
 }
