@@ -1,7 +1,7 @@
-// Package launch runs ibrun for tests, to its end or as a job that the test controls by ibrun ctl.
+// Package launch runs ibrun for tests. A test waits until ibrun exits, or starts a job and controls it with ibrun ctl.
 //
 //	func TestMain(m *testing.M) { os.Exit(product.Run(m, &launch.Program)) }
-//	func TestIt(t *testing.T)   { o := launch.Ibrun(t, "-n", "2", "true"); require.Equal(t, 0, o.Code, o.Stderr) }
+//	func TestTrue(t *testing.T) { o := launch.Ibrun(t, "-n", "2", "true"); require.Equal(t, 0, o.Code, o.Stderr) }
 package launch
 
 import (
@@ -23,36 +23,38 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// Program is the path of ibrun, which TestMain sets.
+// Program is the path of ibrun. TestMain must set it.
 var Program string
 
-// patience is the time after which ibrun is killed, so that no test hangs.
-const patience = 3 * time.Minute
+// timeout is the time after which an ibrun is killed, so that a test cannot hang.
+const timeout = 3 * time.Minute
 
 // Outcome holds the exit code and the output of a program that has ended.
 type Outcome struct {
 	Code   int
 	Stdout string
-	Stderr string // without the lines in which ibrun reports what it waits for
+	Stderr string // without lines that begin with "ibrun: waiting for"
 }
 
-// Command returns a command that runs ibrun in a new folder. ibrun is killed when the test ends.
+// Command returns a command that runs ibrun in a new temporary folder. ibrun is killed when the test ends, or three
+// minutes after this call.
 func Command(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, Program, args...)
 	cmd.Dir = t.TempDir()
 	return cmd
 }
 
-// Ibrun runs ibrun to its end.
+// Ibrun runs ibrun, waits for it, and returns its exit code and output.
 func Ibrun(t testing.TB, args ...string) Outcome {
 	t.Helper()
 	return Finish(t, Command(t, args...))
 }
 
-// Finish runs a command to its end. If the command has a writer for an output, the outcome does not have it.
+// Finish runs a command, waits for it, and returns its exit code and output. If cmd.Stdout or cmd.Stderr is set, the
+// output goes there, and the same field of the Outcome is empty.
 func Finish(t testing.TB, cmd *exec.Cmd) Outcome {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -69,7 +71,8 @@ func Finish(t testing.TB, cmd *exec.Cmd) Outcome {
 	return Outcome{cmd.ProcessState.ExitCode(), stdout.String(), product.Complaints(stderr.String())}
 }
 
-// Went requires that the program has ended with code 0 and has printed these lines in any order, and nothing else.
+// Went requires that the program exited with code 0, that its standard output consists of these lines in any order, and
+// that its standard error is empty. A failure message includes context.
 func (o Outcome) Went(t testing.TB, lines []string, context ...any) {
 	t.Helper()
 	require.Equal(t, 0, o.Code, "%v: %s%s", context, o.Stdout, o.Stderr)
@@ -77,15 +80,15 @@ func (o Outcome) Went(t testing.TB, lines []string, context ...any) {
 	require.Empty(t, o.Stderr, context...)
 }
 
-// Lines returns the lines of a text, sorted.
+// Lines returns the sorted lines of a text.
 func Lines(text string) []string {
 	return slices.Sorted(strings.SplitSeq(strings.TrimSpace(text), "\n"))
 }
 
-// Job is a running ibrun with a control socket in a folder of its own.
+// Job is a running ibrun. Its control socket is in a temporary folder, so that ibrun ctl finds no other job there.
 type Job struct {
 	Cmd      *exec.Cmd
-	Env      []string // of the job, and of the commands that Run and Ctl start
+	Env      []string // the environment of ibrun and of the commands that Run and Ctl start
 	Out, Err screen.Screen
 
 	t testing.TB
@@ -128,7 +131,8 @@ func (j *Job) Wait() int {
 	return j.Cmd.ProcessState.ExitCode()
 }
 
-// Run runs a program to its end in the environment of the job, in which it can find the job as ibrun ctl does.
+// Run runs a program, waits for it, and returns its exit code and output. The program has the environment of the job, by
+// which ibrun ctl and the library for tools find the job's control socket.
 func (j *Job) Run(program string, args ...string) Outcome {
 	j.t.Helper()
 	cmd := exec.CommandContext(j.t.Context(), program, args...)
@@ -142,7 +146,8 @@ func (j *Job) Ctl(args ...string) Outcome {
 	return j.Run(Program, append([]string{"ctl"}, args...)...)
 }
 
-// Until runs ibrun ctl until its answer matches a pattern, and returns the answer.
+// Until runs ibrun ctl with these arguments again and again until its standard output matches the regular expression
+// pattern, and returns this output.
 func (j *Job) Until(pattern string, args ...string) (answer string) {
 	j.t.Helper()
 	found := regexp.MustCompile(pattern)
@@ -153,7 +158,7 @@ func (j *Job) Until(pattern string, args ...string) (answer string) {
 	return answer
 }
 
-// End ends the job by ibrun ctl end, and requires its exit code.
+// End ends the job with ibrun ctl end, and requires that ibrun exits with code 143, which stands for SIGTERM.
 func (j *Job) End() {
 	j.t.Helper()
 	require.Equal(j.t, 0, j.Ctl("end").Code)
