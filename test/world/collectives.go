@@ -15,7 +15,7 @@ import (
 var ranksOf = regexp.MustCompile(`ranks? (\d+)(?: to (\d+)| and (\d+) more)? ended`)
 
 // barriers requires that no rank leaves a barrier before all ranks have entered it. Each rank creates a file before it
-// enters, and looks for the files of all ranks when it leaves.
+// enters, and requires that the files of all ranks exist when it leaves.
 func (r *rank) barriers() {
 	for round := range 5 {
 		if r.Rank() == round*4%r.Size() {
@@ -35,7 +35,8 @@ func (r *rank) barriers() {
 	}
 }
 
-// collectives calls each collective with every root, and with values of different sizes, some of them empty.
+// collectives calls barriers, and then every collective with each rank as the root and with values of different
+// lengths, some of them 0. It checks the results.
 func (r *rank) collectives(string) {
 	r.barriers()
 	me, size := r.Rank(), r.Size()
@@ -90,7 +91,7 @@ func (r *rank) collectives(string) {
 	r.equal(0, len(got))
 }
 
-// heavy passes values of 1 MiB through the collectives.
+// heavy calls collectives with values of 1 MiB and checks the results.
 func (r *rank) heavy(string) {
 	me, root := r.Rank(), r.Size()/2
 	got, err := r.Broadcast(r.ctx, root, value(me, 0, 1<<20))
@@ -116,7 +117,7 @@ func (r *rank) heavy(string) {
 	}
 }
 
-// fails requires that err is a CollectiveError whose cause matches all of the patterns.
+// fails requires that err is a CollectiveError whose cause matches each of the regular expressions causes.
 func (r *rank) fails(err error, causes ...string) {
 	var failed *app.CollectiveError
 	r.check(errors.As(err, &failed), "%v", err)
@@ -125,8 +126,9 @@ func (r *rank) fails(err error, causes ...string) {
 	}
 }
 
-// joinsNot calls collectives after one rank has ended. The errors of the other ranks must name it, or, if its whole
-// node was lost with it, a range of ranks that includes it.
+// joinsNot lets the rank arg end without Finalize, while the other ranks call collectives. Their errors must name that
+// rank or a range of ranks that includes it. With cyclic placement an error may instead give the number of ranks that
+// ended.
 func (r *rank) joinsNot(arg string) {
 	victim := number(arg)
 	if r.left = true; r.Rank() == victim {
@@ -145,17 +147,17 @@ func (r *rank) joinsNot(arg string) {
 		if m[2] != "" {
 			last = number(m[2])
 		}
-		if m[3] != "" { // with cyclic placement the ranks of a subtree are no range
+		if m[3] != "" { // With cyclic placement the ranks of a node are not consecutive.
 			r.check(number(m[3]) < r.Size(), "%v", err)
 			continue
 		}
-		r.check(first <= victim && victim <= last, "%v: does not name rank %d, which ended", err, victim)
+		r.check(first <= victim && victim <= last, "%v: want an error that names rank %d, which has ended", err, victim)
 	}
 	r.noError(r.Finalize(r.ctx)) // Finalize does not wait for a rank that has ended
 }
 
-// disagree calls different collectives, and then the same one with different roots. After each failure the next
-// collective must succeed.
+// disagree makes one rank call another collective than all others, and then the same collective with another root. Both
+// calls must fail on all ranks. The barrier after each failure must succeed.
 func (r *rank) disagree(string) {
 	odd := r.Size() - 2
 	if r.Rank() == odd {
@@ -183,8 +185,9 @@ func (r *rank) disagree(string) {
 	r.noError(r.Barrier(r.ctx))
 }
 
-// large passes values that are too large: first one that is too large for a rank, which gets the error before anything
-// is sent, then values whose sum is too large for the launch tree.
+// large calls collectives with values that are too large. First one rank passes more than a rank may send: it must get
+// ErrTooLong, and the other ranks must notice nothing. Then the values of all ranks together exceed the limit of the
+// launch tree, and the collective must fail on all ranks.
 func (r *rank) large(string) {
 	var failed *app.CollectiveError
 	if r.Rank() == 1 {

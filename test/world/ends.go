@@ -15,8 +15,9 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// endsEarly ends rank 3: by a signal, by exit, or by Finalize alone. Half of the other ranks are connected to it. All
-// other ranks must get errors that name it, and go on without it.
+// endsEarly ends rank 3 by SIGKILL (how is "kill"), by Finalize without an exit ("finalize"), or by a return from main.
+// Before that, all ranks with an even number exchange messages with it. All other ranks must get errors that name rank
+// 3, and must still be able to exchange messages with each other.
 func (r *rank) endsEarly(how string) {
 	const victim = 3
 	me, size := r.Rank(), r.Size()
@@ -35,7 +36,7 @@ func (r *rank) endsEarly(how string) {
 			over, cancel := context.WithCancel(r.ctx)
 			cancel()
 			r.errorIs(r.Finalize(over), context.Canceled)
-			waitfor.Require(r, "all other ranks get the error while the process lives", func() bool {
+			waitfor.Require(r, "all other ranks get the error while this process lives", func() bool {
 				told, _ := filepath.Glob("told.*")
 				return len(told) == size-1
 			})
@@ -47,12 +48,12 @@ func (r *rank) endsEarly(how string) {
 		m, err := r.RecvFrom(r.ctx, victim)
 		r.noError(err)
 		r.equal("good bye", string(m))
-		_, err = r.RecvFrom(r.ctx, victim) // a rank that only receives gets the error, too
+		_, err = r.RecvFrom(r.ctx, victim) // A rank that waits in RecvFrom must get the error, too.
 		r.names(err, victim)
 	}
 	_, err := r.Get(r.ctx, victim, "never")
 	r.names(err, victim)
-	waitfor.Require(r, "a send fails", func() bool {
+	waitfor.Require(r, "Send or Flush to rank 3 fails", func() bool {
 		if err = r.Send(r.ctx, victim, []byte("are you there?")); err == nil {
 			err = r.Flush(r.ctx)
 		}
@@ -72,7 +73,8 @@ func (r *rank) endsEarly(how string) {
 			r.same(value(from, me, 1000), got, "from %d", from)
 		}
 	}
-	// Finalize reports the loss of a message that Send has only buffered.
+	// To a rank of the same node Send itself fails. To a rank of another node Send only buffers the message, and Finalize
+	// must report that it is lost.
 	if r.nodeOf(me) == r.nodeOf(victim) {
 		r.names(r.Send(r.ctx, victim, nil), victim)
 		r.noError(r.Finalize(r.ctx))
@@ -82,8 +84,8 @@ func (r *rank) endsEarly(how string) {
 	r.names(r.Finalize(r.ctx), victim)
 }
 
-// abort calls Abort on one rank while the others wait in a receive or in a barrier. The reason is longer than a
-// message can be.
+// abort calls Abort on one rank while the other ranks wait in Recv or in Barrier. The reason is longer than 1000 bytes,
+// so Abort must cut it.
 func (r *rank) abort(code string) {
 	if r.Rank() == r.Size()/2 {
 		r.Abort(number(code), "because"+strings.Repeat(" of that", 1<<10))
@@ -97,12 +99,13 @@ func (r *rank) abort(code string) {
 	r.Fatalf("the job was not aborted: %v", err)
 }
 
-// failures kills ranks 4 and 2, one after the other, and then rank 3, whose failure is acknowledged before a Recv.
+// failures kills ranks 4, 2 and 3, one after the other. Recv must report the failures of ranks 4 and 2 once each. Rank
+// 3 is seen in the result of Failures first, and then Recv must not report it.
 func (r *rank) failures(string) {
 	me := r.Rank()
 	r.equal(0, len(r.Failures()))
 	r.noError(r.Barrier(r.ctx))
-	// All ranks send to all ranks, except for rank 4.
+	// Every rank but rank 4 sends a message to every rank but rank 4.
 	if me == 4 {
 		die()
 	}
@@ -113,7 +116,7 @@ func (r *rank) failures(string) {
 	}
 	for messages, told := 0, 0; messages < r.Size()-1 || told < 1; {
 		_, m, err := r.Recv(r.ctx)
-		if err != nil { // it may come before, between or after the messages
+		if err != nil { // The failure may be reported before, between or after the messages.
 			r.names(err, 4)
 			r.errorIs(err, app.ErrFailed)
 			told++
@@ -123,7 +126,7 @@ func (r *rank) failures(string) {
 		messages++
 	}
 	r.silence()
-	r.fails(r.Barrier(r.ctx), "rank 4 ended|ranks .* ended") // this also ensures that all ranks know of it
+	r.fails(r.Barrier(r.ctx), "rank 4 ended|ranks .* ended") // Now all ranks have noticed the failure.
 
 	if me == 2 {
 		die()
@@ -147,7 +150,7 @@ func (r *rank) awaitFailure(victim int) {
 	r.errorIs(err, app.ErrFailed)
 }
 
-// silence requires that Recv returns neither a message nor a failure.
+// silence requires that Recv returns neither a message nor a failure for 20 ms.
 func (r *rank) silence() {
 	short, cancel := context.WithTimeout(r.ctx, 20*time.Millisecond)
 	defer cancel()
@@ -155,5 +158,5 @@ func (r *rank) silence() {
 	r.check(errors.Is(err, context.DeadlineExceeded), "%d: %q, %v", from, m, err)
 }
 
-// die kills this rank by SIGKILL.
+// die kills this process by SIGKILL.
 func die() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }

@@ -1,5 +1,10 @@
-// Command world is a rank that uses package ibrun, for the scripts of test/script: world SCENARIO[,SCENARIO...]
-// [ARGUMENT]. A rank that finds an error prints it and exits with 1.
+// Command world is a program for the ranks of a job. It uses package ibrun and checks the results, for the scripts of
+// test/script. Its command line is
+//
+//	world SCENARIO[,SCENARIO...] [ARGUMENT]
+//
+// All ranks run the scenarios one after the other, each with the argument. If a check fails, the rank prints an error
+// and exits with code 1.
 package main
 
 import (
@@ -17,11 +22,11 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// rank is one rank of a scenario. It implements waitfor.TB: a failure ends the rank, and so the job.
+// rank is the rank that this process runs. It implements waitfor.TB: Fatalf ends the process and thereby the job.
 type rank struct {
 	*app.World
 	ctx  context.Context
-	left bool // the scenario has called Finalize, or the rank must end without calling it
+	left bool // main must not call Finalize: the scenario has done so, or the rank must end without it
 }
 
 func (r *rank) Helper() {}
@@ -39,17 +44,20 @@ func (r *rank) check(ok bool, format string, args ...any) {
 
 func (r *rank) noError(err error) { r.check(err == nil, "%v", err) }
 
-func (r *rank) errorIs(err, want error) { r.check(errors.Is(err, want), "%v, want %v", err, want) }
+func (r *rank) errorIs(err, want error) {
+	r.check(errors.Is(err, want), "error is %v, want %v", err, want)
+}
 
 func (r *rank) contains(err error, text string) {
-	r.check(err != nil && strings.Contains(err.Error(), text), "%v, want one with %s", err, text)
+	r.check(err != nil && strings.Contains(err.Error(), text), "error is %v, want one that contains %q", err, text)
 }
 
 func (r *rank) equal(want, got any) {
 	r.check(reflect.DeepEqual(want, got), "got %v, want %v", got, want)
 }
 
-// scenarios maps the names of scenarios to their functions, which take one argument.
+// scenarios maps the name of each scenario to its function. The parameter arg is the ARGUMENT of the command line, or
+// "".
 var scenarios = map[string]func(r *rank, arg string){
 	"abort":       (*rank).abort,
 	"again":       (*rank).again,
@@ -84,7 +92,8 @@ func number(s string) int {
 }
 
 func init() {
-	if os.Args[1] == "first-thread" { // init runs on the first thread, which ends; other threads go on
+	// With "first-thread" the main thread ends and the other threads stay. Init functions run on the main thread.
+	if os.Args[1] == "first-thread" {
 		_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT, 0, 0, 0)
 	}
 }

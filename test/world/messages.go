@@ -13,10 +13,11 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// lengths are the lengths of messages. Some are just below and above the limit from which on a stream carries them.
+// lengths lists the lengths of messages in bytes. A message of more than 16 KiB (upgrade.LongMessage) needs a stream.
 var lengths = []int{0, 1, 100, 1400, 16 << 10, 16<<10 + 1, 65_000, 100_000}
 
-// messages sends messages of all lengths between all pairs of ranks, and from each rank to itself.
+// messages sends a message of each length from every rank to every rank, itself included. It does so twice: with Send
+// and Recv, and with TrySend and RecvFrom.
 func (r *rank) messages(string) {
 	defer r.departure()
 	me, size := r.Rank(), r.Size()
@@ -37,7 +38,7 @@ func (r *rank) messages(string) {
 					} else {
 						r.trySend(to, m)
 					}
-					clear(m) // the sender may change it once Send returns
+					clear(m) // Once Send has returned, the caller may change m.
 				}
 			}
 		})
@@ -68,10 +69,10 @@ func (r *rank) messages(string) {
 	defer cancel()
 	_, _, err := r.Recv(brief)
 	r.errorIs(err, context.DeadlineExceeded)
-	r.noError(r.Barrier(r.ctx)) // no rank sends more before this barrier, so the Recv above got nothing
+	r.noError(r.Barrier(r.ctx)) // No rank sends before this barrier, so the Recv above must time out.
 }
 
-// receiveAny receives the messages of all ranks. Those of each rank must come in order.
+// receiveAny receives the messages of all ranks in any order. The messages of each rank must arrive in order.
 func (r *rank) receiveAny() {
 	seen := make([]int, r.Size())
 	for range len(lengths) * r.Size() {
@@ -91,8 +92,8 @@ func (r *rank) trySend(to int, m []byte) {
 	})
 }
 
-// departure calls Finalize while messages are in flight. A rank that receives before its own Finalize must get them
-// all. After Finalize every method must fail.
+// departure lets all ranks but the last one send messages and call Finalize at once. The last rank must still receive
+// all of these messages before its own Finalize. After Finalize every method must return ErrFinalized.
 func (r *rank) departure() {
 	last, count := r.Size()-1, 30
 	length := func(i int) int { return i * i * 13 % 3000 * (1 + i%7) }
@@ -150,7 +151,8 @@ func (r *rank) ring(string) {
 	}
 }
 
-// noSuchRanks calls each method that takes a rank with ranks that do not exist.
+// noSuchRanks calls each method that takes a rank with numbers of ranks that do not exist. Each call must return
+// ErrNoSuchRank.
 func (r *rank) noSuchRanks(string) {
 	for _, bad := range []int{-1, r.Size(), 1 << 32, 1<<32 + r.Rank(), math.MinInt} {
 		for name, call := range map[string]func() error{
@@ -178,7 +180,7 @@ func (r *rank) noSuchRanks(string) {
 	r.noError(r.Barrier(r.ctx))
 }
 
-// nodeOf returns the node of a rank, which must exist.
+// nodeOf returns the node of a rank. It fails if the rank does not exist.
 func (r *rank) nodeOf(rank int) int {
 	node, err := r.NodeOf(rank)
 	r.noError(err)

@@ -8,7 +8,8 @@ import (
 	app "ibrun"
 )
 
-// initTwice requires that a second Init fails, instead of starting a job of one rank, and does not disturb the job.
+// initTwice requires that a second Init returns ErrInitialized and no World, and that collectives still work
+// afterwards.
 func (r *rank) initTwice(string) {
 	second, err := app.Init(r.ctx)
 	r.errorIs(err, app.ErrInitialized)
@@ -16,8 +17,8 @@ func (r *rank) initTwice(string) {
 	r.noError(r.Barrier(r.ctx))
 }
 
-// again uses all state that ranks share. The values depend on the program, so that values of an earlier program of the
-// same rank would be noticed.
+// again puts keys, sends messages and calls a collective. All values contain the argument program. The same ranks run
+// several programs one after the other, so a value that is left from an earlier program fails a check.
 func (r *rank) again(program string) {
 	mine := func(rank int) []byte { return fmt.Appendf(nil, "%s of %d", program, rank) }
 	r.noError(r.Put(r.ctx, "key", mine(r.Rank())))
@@ -56,7 +57,7 @@ func (r *rank) hold(string) {
 
 // child requires that a program that a rank starts inherits neither IBRUN_FD nor a socket.
 func (r *rank) child(string) {
-	r.noError(r.Send(r.ctx, (r.Rank()+1)%r.Size(), nil)) // so that there are sockets to inherit
+	r.noError(r.Send(r.ctx, (r.Rank()+1)%r.Size(), nil)) // opens the sockets that must not be inherited
 	_, _, err := r.Recv(r.ctx)
 	r.noError(err)
 	out, err := exec.Command("sh", "-c",
@@ -65,8 +66,8 @@ func (r *rank) child(string) {
 	r.equal("[]\n0\n", string(out))
 }
 
-// overview calls Overview on all ranks at once. Then all ranks but one wait in a barrier. The remaining rank must see
-// that through its own node before it enters the barrier.
+// overview calls Overview on all ranks at once. Then all ranks but the rank arg enter a barrier. The rank arg calls
+// Overview until it reports that, prints what it reports, and enters the barrier, too.
 func (r *rank) overview(arg string) {
 	victim := number(arg)
 	_, err := r.Overview(r.ctx)
@@ -89,7 +90,7 @@ func (r *rank) overview(arg string) {
 	r.noError(r.Barrier(r.ctx))
 }
 
-// entersNoBarrier lets all ranks but one wait in a barrier, while the remaining rank waits for the end of the job.
+// entersNoBarrier lets all ranks but the rank arg wait in a barrier, which that rank never enters.
 func (r *rank) entersNoBarrier(arg string) {
 	victim := number(arg)
 	fmt.Printf("rank %d is here\n", r.Rank())

@@ -14,7 +14,8 @@ import (
 	app "ibrun"
 )
 
-// value returns n bytes that depend on both ranks and on n. No two of its blocks are equal.
+// value returns n bytes that depend on from, to and n. They consist of blocks of 1021 bytes that all differ, so that
+// swapped or repeated blocks are detected.
 func value(from, to, n int) []byte {
 	block := make([]byte, 1021)
 	_, _ = rand.NewChaCha8([32]byte{byte(from), byte(to), byte(n), byte(n >> 8), byte(n >> 16)}).Read(block[:min(n,
@@ -27,14 +28,15 @@ func value(from, to, n int) []byte {
 	return v[:n]
 }
 
-// same requires that two values are equal. Its message has only their lengths, since the values may be long.
+// same requires that two values are equal. The failure gives their lengths only, because the values may be long.
 func (r *rank) same(want, got []byte, format string, args ...any) {
 	if !bytes.Equal(want, got) {
-		r.Fatalf("%s: these %d bytes differ from the %d wanted", fmt.Sprintf(format, args...), len(got), len(want))
+		r.Fatalf("%s: got %d bytes that differ from the %d bytes wanted", fmt.Sprintf(format, args...), len(got), len(want))
 	}
 }
 
-// kvs puts values and gets those of all ranks, some of them before they are put.
+// kvs puts values and gets the values of all ranks, some of which are put later. Invalid keys, long values and ranks
+// that do not exist must be rejected.
 func (r *rank) kvs(string) {
 	me, size := r.Rank(), r.Size()
 	r.noError(r.Put(r.ctx, "k", value(me, 0, me*100)))
@@ -57,7 +59,7 @@ func (r *rank) kvs(string) {
 	r.noError(err)
 	r.same(value(size/2, 1, 1<<20), got, "Get of a long value")
 
-	// A Get before the Put waits. A Get that times out does not disturb those that go on waiting.
+	// A Get that is called before the Put must wait for it, even if another Get of the same key times out meanwhile.
 	next := (me + 1) % size
 	brief, cancel := context.WithTimeout(r.ctx, 20*time.Millisecond)
 	defer cancel()
@@ -87,11 +89,12 @@ func (r *rank) kvs(string) {
 		r.errorIs(err, want)
 	}
 	r.errorIs(r.Put(r.ctx, "long", make([]byte, 1<<20+1)), app.ErrTooLong)
-	_, err = r.Get(r.ctx, next, "k") // the agent still answers
+	_, err = r.Get(r.ctx, next, "k") // After all these errors the agent must still answer.
 	r.noError(err)
 }
 
-// will gets a value after the rank that put it has ended.
+// will lets the rank arg put a value and end. The other ranks must still get that value, and ErrNotPut for a key that
+// the rank has not put.
 func (r *rank) will(arg string) {
 	victim := number(arg)
 	if r.left = true; r.Rank() == victim {
@@ -107,7 +110,7 @@ func (r *rank) will(arg string) {
 	r.noError(r.Finalize(r.ctx))
 }
 
-// names requires that err is a PeerError about the rank victim.
+// names requires that err is a PeerError for the rank victim, and that its message names the rank.
 func (r *rank) names(err error, victim int) {
 	var gone *app.PeerError
 	r.check(errors.As(err, &gone), "%v", err)
