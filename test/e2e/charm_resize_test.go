@@ -15,8 +15,8 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// resizing returns a copy of the client of charmrun's protocol that ibrun takes for a program that can change its
-// size. ibrun recognizes such a program by a word, which resizing writes into the copy.
+// resizing makes a copy of test/netlrts and returns its path. The copy contains the string realloc_ack, by which ibrun
+// recognizes a Charm++ program that can change its number of processes.
 func resizing(t *testing.T) string {
 	b, err := os.ReadFile(netlrtsProgram(t))
 	require.NoError(t, err)
@@ -39,9 +39,9 @@ exec sh -c "$*"
 	return path
 }
 
-// TestNetlrtsResizes grows and shrinks a program of Charm++ that is built for it. ibrun asks process 0, and all
-// processes are acknowledged. Those that stay execute themselves again, and all must get a new table. A host that is
-// down must cost one line and nothing else.
+// TestNetlrtsResizes grows and shrinks a Charm++ program that can change its number of processes. After each change the
+// processes that stay execute themselves again, and all processes must get a new table. If a new host is down, the
+// request must fail with one line, and the program must go on unchanged.
 func TestNetlrtsResizes(t *testing.T) {
 	dir := t.TempDir()
 	on := []string{"--launcher-exec", remoteShell(t), "--iface", "lo", "--hosts", "a:2,b:2", resizing(t)}
@@ -62,7 +62,7 @@ func TestNetlrtsResizes(t *testing.T) {
 	ask(0, `^ready for 7 ranks on 4 nodes: .*\nthe job has 7 ranks on 4 nodes\n$`, "grow", "c:2,d:1")
 	ask(0, `^ready for 2 ranks on 1 node: .*\nthe job has 2 ranks on 1 node\n$`, "shrink", "3")
 	var got []string
-	for _, pe := range []string{"1", "0"} { // PEs of the new table
+	for _, pe := range []string{"1", "0"} { // the two PEs that are left after the shrink
 		waitfor.Require(t, "PE "+pe, func() bool { o = r.Ctl("ccs", "bye", "--pe", pe); return o.Code == 0 })
 		got = append(got, o.Stdout)
 	}
@@ -76,8 +76,9 @@ func TestNetlrtsResizes(t *testing.T) {
 	require.Contains(t, out, "2 processes: 1/2@127.0.0.1 1/2@127.0.0.1\n")
 }
 
-// TestNetlrtsResizeRefused resizes programs of Charm++ that are not built for it, or have several PEs in a process.
-// They must get an error and go on. A program that changes its number of processes unasked must end with a message.
+// TestNetlrtsResizeRefused requests a resize of Charm++ programs that cannot change their number of processes: they are
+// not built for it, have several PEs in a process, or lack the handler set_bitmap. The request must fail, and the
+// program must go on. If a program changes its number of processes without a request, the job must fail.
 func TestNetlrtsResizeRefused(t *testing.T) {
 	for name, argv := range map[string][]string{
 		"not built for it": {netlrtsProgram(t)}, "several PEs": {resizing(t), "+ppn", "2"},

@@ -23,7 +23,7 @@ import (
 	"ibrun/test/product"
 )
 
-// netlrts builds a client of charmrun's protocol, once, and returns its path.
+// netlrts builds test/netlrts, a client of charmrun's protocol, on the first call. It returns the program's path.
 var netlrts = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(filepath.Dir(launch.Program), "netlrts")
 	return path, product.Program(path, "ibrun/test/netlrts")
@@ -35,7 +35,8 @@ func netlrtsProgram(t *testing.T) string {
 	return path
 }
 
-// askCCS sends a request as a client that is independent of ibrun.
+// askCCS connects to the port for CCS, sends a request and returns the reply. It shares no code with ibrun. answered is
+// false if the connection ends without a reply.
 func askCCS(t *testing.T, port int, pe int32, handler, data string) (reply string, answered bool) {
 	c, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
 	require.NoError(t, err)
@@ -47,8 +48,8 @@ func callCCS(t *testing.T, c net.Conn, pe int32, handler, data string) (reply st
 	b := binary.BigEndian.AppendUint32(nil, uint32(len(data)))
 	b = binary.BigEndian.AppendUint32(b, uint32(pe))
 	b = append(b, handler+strings.Repeat("\x00", 32-len(handler))...)
-	_, _ = c.Write(append(b, data...)) // the server may have closed it already
-	all, _ := io.ReadAll(c)            // a refused call may end in a reset
+	_, _ = c.Write(append(b, data...)) // fails if the server has refused the request already
+	all, _ := io.ReadAll(c)            // may fail if the request is refused
 	if len(all) < 4 {
 		return "", false
 	}
@@ -56,7 +57,8 @@ func callCCS(t *testing.T, c net.Conn, pe int32, handler, data string) (reply st
 	return string(all[4:]), true
 }
 
-// signedCCS calls the port as a client that has the key of security level 3.
+// signedCCS authenticates with the key of security level 3, and sends a signed request twice. The first one must be
+// answered, and its repetition must be refused.
 func signedCCS(t *testing.T, port int) {
 	key := charm.Key{12, 34}
 	dial := func() net.Conn {
@@ -91,13 +93,13 @@ func signedCCS(t *testing.T, port int) {
 	want := key.Sign(9, nil)
 	text := "process 2, PE 5, hi: x"
 	require.Equal(t, string(want[:])+"\x00\x00\x00"+string(rune(len(text)))+text, string(call()))
-	require.Empty(t, call(), "a repeated call must be refused")
+	require.Empty(t, call(), "a repeated request must be refused")
 }
 
 var ccsPort = regexp.MustCompile(`ccs: Server IP = 127\.0\.0\.1, Server port = (\d+) \$`)
 
-// TestCCS sends requests of clients through the control socket and through a port. They must reach the process that
-// has the PE, over a chain of agents. Bad requests must be refused, and other users must not be answered.
+// TestCCS sends CCS requests by ibrun ctl and through a port, over a chain of agents. They must reach the process that
+// has the PE. Invalid requests must be refused, and other users must get no reply.
 func TestCCS(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "keys")
 	require.NoError(t, os.WriteFile(keys, []byte("3 1234\n"), 0o600))
@@ -148,7 +150,7 @@ func TestCCS(t *testing.T) {
 	got, ok = askCCS(t, port, 3, "hi", "")
 	require.True(t, ok, got)
 
-	// A client whose process dies gets no reply, and the job ends as usual.
+	// PE 9 kills its process, rank 4. The client must get no reply, and the job must end with the signal as its cause.
 	_, ok = askCCS(t, port, 9, "fall", "")
 	require.False(t, ok)
 	require.Equal(t, 137, r.Wait(), r.Err.String())
@@ -156,7 +158,7 @@ func TestCCS(t *testing.T) {
 	require.Contains(t, r.Err.String(), "rank 4 on b was killed by signal 9 (KILL)")
 }
 
-// asUser connects to a port as another user.
+// asUser connects to a port of this machine by a socket that belongs to the user uid.
 func asUser(t *testing.T, port, uid int) net.Conn {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

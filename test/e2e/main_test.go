@@ -1,5 +1,5 @@
-// Package e2e runs the real binary on this machine, with real processes, real pipes and a tree of local agents.
-// Package test/cluster/ssh runs it on nodes with sshd.
+// Package e2e tests the binary on this machine, with real processes and pipes and a tree of local agents. Package
+// test/cluster/ssh tests it on nodes with sshd.
 package e2e
 
 import (
@@ -17,14 +17,14 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	_ = flag.Set("test.parallel", "6") // all parallel tests but one mostly wait
+	_ = flag.Set("test.parallel", "6") // More than the cores, because parallel tests mostly wait.
 	os.Exit(product.Run(m, &launch.Program))
 }
 
-// mark returns a variable that identifies the processes of one test.
+// mark returns an environment variable, as NAME=VALUE, that identifies the processes of one test.
 func mark(t *testing.T) string { return fmt.Sprintf("E2E_MARK=%s.%d", t.Name(), os.Getpid()) }
 
-// marked returns the ids of the live processes that have a variable in their environment.
+// marked returns the ids of the live processes whose environment contains entry, as NAME=VALUE.
 func marked(entry string) (pids []string) {
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, f := range files {
@@ -36,7 +36,7 @@ func marked(entry string) (pids []string) {
 	return pids
 }
 
-// agents returns the ids of the live processes that run this test's binary in a role.
+// agents returns the ids of the live processes that run this test's binary with the argument role, such as :agent.
 func agents(role string) (pids []int) {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, f := range files {

@@ -15,8 +15,8 @@ import (
 	"ibrun/test/memgroup"
 )
 
-// TestOutOfMemory lets the kernel kill a rank for lack of memory. The message must give that reason, but not for a
-// rank that is killed by a signal from elsewhere.
+// TestOutOfMemory lets the kernel kill a rank that exceeds the memory limit of its cgroup. The message must give that
+// reason. For a rank that kills itself by SIGKILL the message must not mention memory.
 func TestOutOfMemory(t *testing.T) {
 	if os.Getuid() != 0 {
 		skip.Because(t, "only root can make cgroups")
@@ -28,7 +28,7 @@ func TestOutOfMemory(t *testing.T) {
 		cmd.Path = "/bin/sh"
 		return launch.Finish(t, cmd)
 	}
-	o := in("-n", "1", "sleep", "100", ":", "-n", "1", "tail", "/dev/zero") // tail stores a line without end
+	o := in("-n", "1", "sleep", "100", ":", "-n", "1", "tail", "/dev/zero") // tail buffers a line that never ends
 	require.Equal(t, 128+int(syscall.SIGKILL), o.Code, o.Stderr)
 	require.Contains(t, o.Stderr, "was killed by signal 9 (KILL): the kernel was out of memory (cgroup "+group+")")
 	o = in("-n", "2", "sh", "-c", "kill -9 $$")

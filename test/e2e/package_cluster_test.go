@@ -14,13 +14,13 @@ import (
 	"ibrun/test/launch"
 )
 
-// TestAnotherModule builds a program in another module, which requires the package as the README says. The program
-// must run as a job.
+// TestAnotherModule builds a program of another module, whose go.mod requires package ibrun as the README describes.
+// The program must run as a job.
 func TestAnotherModule(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	require.NoError(t, err)
 	dir := t.TempDir()
-	// Copy go.sum, because a machine without a network cannot look up other sums.
+	// Copy go.sum, because the go command cannot look up checksums on a machine without a network.
 	for from, to := range map[string]string{"examples/ring/main.go": "main.go", "go.sum": "go.sum"} {
 		text, err := os.ReadFile(filepath.Join(root, from))
 		require.NoError(t, err)

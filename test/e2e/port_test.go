@@ -17,7 +17,7 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// caller is a connection of this test to the port of an agent.
+// caller is a connection of this test to PMI_PORT, the port of an agent.
 type caller struct {
 	t *testing.T
 	net.Conn
@@ -50,8 +50,9 @@ func (c *caller) isHungUpOn() {
 	require.NotErrorIs(c.t, err, os.ErrDeadlineExceeded, "the connection is still open")
 }
 
-// TestPortStrangers calls the port, as any user of the machine can. A caller without the id of a rank, or with the id
-// of a rank that has called already, must get the protocol's error or nothing. The ranks must not be disturbed.
+// TestPortStrangers connects to PMI_PORT without being a rank, as any user of the machine can. A connection must be
+// closed, with the protocol's error or without a reply, if it sends no PMI id of a rank or the id of a rank that has a
+// connection already. Ranks 1 and 2, which connect later, must not be disturbed.
 func TestPortStrangers(t *testing.T) {
 	dir := t.TempDir()
 	client := filepath.Join(dir, "pmi")
@@ -78,7 +79,7 @@ func TestPortStrangers(t *testing.T) {
 	for range 70 {
 		callPort(t, at)
 	}
-	silent.isHungUpOn() // the agent ends the oldest of too many calls
+	silent.isHungUpOn() // The agent limits the connections that have sent no id, and closes the oldest one first.
 	for _, wrong := range []string{"0", "1", "2147483647"} {
 		s := callPort(t, at)
 		s.send("cmd=initack pmiid=" + wrong)
@@ -100,15 +101,15 @@ func TestPortStrangers(t *testing.T) {
 	second.expects("cmd=initack rc=-1 msg=another_program_speaks_for_this_rank_already")
 	second.isHungUpOn()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
-	first.isHungUpOn() // its rank has ended without init
+	first.isHungUpOn() // Rank 0, whose id the connection has used, has ended.
 	o := <-done
-	require.NotEqual(t, 0, o.Code, "two ranks waited for one that left") // as without PMI_PORT
+	require.NotEqual(t, 0, o.Code, "the job must fail, because rank 0 has left the exchange of ranks 1 and 2")
 	require.Contains(t, o.Stderr, "rank 0: a program that came through PMI_PORT was refused")
 	require.NotContains(t, o.Stderr, "pmi-1")
 }
 
-// TestPortOnlyWhenAsked looks for the ports on which agents listen. An agent must have none, unless --pmi-port is
-// given or programs may use PMIx. It then has one port for each of the two, on 127.0.0.1.
+// TestPortOnlyWhenAsked counts the ports on which agents listen. An agent must have one port for PMI if --pmi-port is
+// given, and one for PMIx if programs may use PMIx. All ports must be on 127.0.0.1.
 func TestPortOnlyWhenAsked(t *testing.T) {
 	for asked, ports := range map[string]int{
 		"--mpi mpich": 0, "--mpi auto": 1, "--mpi auto --pmi-port": 2, // a shell may run programs that use PMIx
@@ -132,7 +133,7 @@ func TestPortOnlyWhenAsked(t *testing.T) {
 	}
 }
 
-// listening returns the addresses on which some processes listen, as /proc/net/tcp writes them.
+// listening returns the addresses on which the processes pids listen, in the format of /proc/net/tcp.
 func listening(t *testing.T, pids []int) (at []string) {
 	b, err := os.ReadFile("/proc/self/net/tcp")
 	require.NoError(t, err)

@@ -22,11 +22,13 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// TestSizes checks the bounds on size, in jobs of 16 and of 256 ranks. The agent of a leaf with 16 ranks may have 5
-// MiB of its own, and 8 MiB with the pages of the binary that it shares with the page cache. A reaper on x86-64, which
-// runs before the Go runtime starts, may have 64 KiB of its own, and 2.25 MiB with the pages that the kernel maps
-// around one page if the file lies in large pages. The binary may have 18 MB, including the program of a leaf, and 4
-// MB more for the copy that is sent to a node that has zstd.
+// TestSizes checks limits on the memory of each agent and reaper, in jobs of 1 node and of 16 nodes with 16 ranks each,
+// and on the size of the binary.
+//
+// An agent may have 5 MiB of anonymous memory. Its peak may be 8 MiB, including the pages of the binary, which are
+// shared with the page cache. A reaper on x86-64 does not start the Go runtime. It may have 64 KiB of anonymous memory.
+// Its peak may be 2.25 MiB, because the kernel maps 2 MiB at once if the file is in large pages. The binary may have 18
+// MB, including the program of a leaf, and 4 MB more for the compressed copy that ibrun sends to nodes that have zstd.
 func TestSizes(t *testing.T) {
 	best := filepath.Join(t.TempDir(), "ibrun")
 	text, err := os.ReadFile(launch.Program)
@@ -44,7 +46,7 @@ func TestSizes(t *testing.T) {
 	most := map[string]int{":agent": 8 << 10, ":reaper": 8 << 10} // KiB
 	own := map[string]int{":agent": 5 << 10, ":reaper": 5 << 10}
 	if runtime.GOARCH == "amd64" {
-		most[":reaper"], own[":reaper"] = 2<<10+256, 64 // it runs without the runtime of Go
+		most[":reaper"], own[":reaper"] = 2<<10+256, 64 // without the Go runtime
 	}
 	for _, nodes := range []int{1, 16} {
 		cmd := launch.Command(t, "-ppn", "16", "--launcher", "local", "--hosts", fmt.Sprintf("h[01-%02d]", nodes), "sleep",
@@ -73,8 +75,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestSlowReader reads 256 MiB of output with pauses. No agent may take more than 64 MiB at any time, and Ctrl-C must
-// end the job while the output is not read.
+// TestSlowReader reads 256 MiB of output with pauses. The peak memory of ibrun and of each agent must be at most 64
+// MiB. After that the test stops reading, and an interrupt must still end the job.
 func TestSlowReader(t *testing.T) {
 	const size, pieces, most = 256 << 20, 256, 64 << 10 // bytes, reads, KiB
 	r, w, err := os.Pipe()
@@ -103,7 +105,7 @@ func TestSlowReader(t *testing.T) {
 	require.Equal(t, 130, cmd.ProcessState.ExitCode())
 }
 
-// memory returns a line of the status of a process, in KiB (proc_pid_status(5)).
+// memory returns the value in KiB of a field of /proc/PID/status, such as VmHWM (proc_pid_status(5)).
 func memory(t *testing.T, pid int, line string) int {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	require.NoError(t, err)

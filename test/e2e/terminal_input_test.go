@@ -11,8 +11,8 @@ import (
 	"ibrun/test/launch"
 )
 
-// TestTerminalAsInput gives a rank a terminal as its input file. The terminal must not become the controlling terminal
-// of the agent's session. If it did, reading from it would stop every rank.
+// TestTerminalAsInput uses a terminal as the input file of a rank (--input). The terminal must not become the
+// controlling terminal of the agent's session. If it did, reading from it would stop every rank.
 func TestTerminalAsInput(t *testing.T) {
 	ours, theirs, err := proc.OpenTerminal(30, 100, false)
 	require.NoError(t, err)

@@ -17,8 +17,9 @@ import (
 // reported matches a line of --report-bindings.
 var reported = regexp.MustCompile(`(?m)^ibrun: rank (\d+) on \S+: CPUs (\S+), NUMA nodes (\S+)`)
 
-// TestTopoInput shows a machine with four packages of four cores, as Ranger had, by --topo-input. The output must be
-// what package topo reads, and a dry run must place ranks on that machine.
+// TestTopoInput uses --topo-input with files that describe a machine of four packages with four cores each, like a node
+// of Ranger. --display topo must print the machine that package topo reads from these files, and a dry run must bind
+// ranks to its cores.
 func TestTopoInput(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.CopyFS(dir, topotest.Ranger.Files()))
