@@ -11,10 +11,10 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// agentSpeaks matches all that an agent prints if it cannot read the frames of its parent.
+// agentSpeaks matches the output of an agent that ends because it cannot decode the frames of its parent.
 const agentSpeaks = `^::ibrun-agent:[^\n]*\n?$`
 
-// attackCases returns cases whose input was written by no process of ibrun.
+// attackCases returns the cases of attacks: forged frames, escape sequences in output, and manipulated copies of ibrun.
 func attackCases() []entry {
 	frames := func(fault string, bytes []byte) entry {
 		return entry{class: "D", fault: "to an agent: " + fault, file: string(bytes),

@@ -42,19 +42,19 @@ type round struct {
 	shape shape
 }
 
-// fault describes what is done to a job, and what must follow.
+// fault describes a fault of a job and the expected result.
 type fault struct {
 	class string
 	phase string // launch, running, ending
 	after time.Duration
-	// strike applies the fault and returns a description. undo reverts what would affect the next round.
+	// strike applies the fault and returns a description of it. undo repairs the host for the next round.
 	strike  func(*site, *round) (string, error)
 	undo    func(*site) error
 	victim  string // the host that is hit
 	cutOff  bool   // sshd does not notice that sessions have ended
 	litters bool   // files may stay behind
 	code    int    // expected exit code of ibrun
-	goesOn  bool   // the job may also go on
+	goesOn  bool   // the job may also survive the fault
 }
 
 func (r *round) String() string {
@@ -62,7 +62,8 @@ func (r *round) String() string {
 		r.fault.phase, r.shape)
 }
 
-// drawn returns the rounds of a kind.
+// drawn returns count rounds of a kind, or only the round that -only names. draw completes each round with random
+// numbers that depend on -seed, the kind and the number of the round.
 func drawn(kind string, count int, draw func(*round)) (rounds []*round) {
 	var salt uint64
 	for _, c := range kind {
@@ -78,8 +79,8 @@ func drawn(kind string, count int, draw func(*round)) (rounds []*round) {
 	return rounds
 }
 
-// TestFaults kills or stops processes and cuts off nodes, at any time and in any tree. The job must end as
-// docs/faults.md promises, and leave nothing.
+// TestFaults kills or stops a process, or cuts off a node, in each of many random jobs. Each job must end as
+// docs/faults.md promises, and leave neither processes nor files.
 func TestFaults(t *testing.T) {
 	ranks := t.TempDir()
 	for _, name := range []string{"cluster/talker", "pmi"} {
@@ -126,7 +127,7 @@ func (s *site) play(r *round, ranks string) (wrong []string, output string) {
 		fail("phase %s was never reached", r.fault.phase)
 	}
 	happened, err := r.fault.strike(s, r)
-	missed := errors.Is(err, unix.ESRCH) // the process had ended before it was hit
+	missed := errors.Is(err, unix.ESRCH) // the process had ended before the fault
 	if err != nil && !missed {
 		fail("%v", err)
 	}
@@ -141,7 +142,7 @@ func (s *site) play(r *round, ranks string) (wrong []string, output string) {
 	gone := s.until(func() bool {
 		left = left[:0]
 		for _, p := range s.processes() {
-			if r.fault.cutOff && p.role == session { // sshd waits for its kernel, and belongs to no job
+			if r.fault.cutOff && p.role == session { // sshd keeps this session until its kernel gives the connection up
 				continue
 			}
 			left = append(left, p.String())
@@ -164,8 +165,8 @@ func (r *round) interrupts() bool { return r.fault.phase == ending && r.shape.pr
 
 // reach waits for the phase in which the fault is to happen.
 func (s *site) reach(r *round, j *job) bool {
-	started := r.rng.IntN(len(r.shape.hosts) + 1) // wait for so many agents, during a launch
-	if r.fault.litters {                          // the shell runs before an agent
+	started := r.rng.IntN(len(r.shape.hosts) + 1) // agents that must run before a fault during the launch
+	if r.fault.litters {                          // the fault hits a shell, which runs before any agent
 		started = 0
 	}
 	return s.until(func() bool {
@@ -187,7 +188,7 @@ func (s *site) survives(r *round, j *job) bool {
 	}) && !j.over()
 }
 
-// judge checks the exit code and the messages of ibrun against its promises.
+// judge compares the exit code and the messages of ibrun with the expected result, and returns the differences.
 func (s *site) judge(r *round, j *job, interrupted bool) (wrong []string) {
 	text, _ := os.ReadFile(j.err)
 	code, allowed := j.code(), []int{r.fault.code}

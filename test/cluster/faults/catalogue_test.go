@@ -13,7 +13,7 @@ import (
 // nodes is the number of nodes of the jobs of the catalogue, and deep is their tree of agents, of depth three.
 var nodes, deep = 3, "chain"
 
-// playCases plays the cases of the catalogue. It leaves out those for make soak unless soak is set.
+// playCases plays the cases of the catalogue. If soak is not set, it omits the cases that only make soak plays.
 func playCases(t *testing.T, soak bool) {
 	cases := slices.Concat(inputCases(), launchCases(), runningCases(), attackCases())
 	seen := map[string]bool{}
@@ -31,8 +31,8 @@ func playCases(t *testing.T, soak bool) {
 	})
 }
 
-// waits is greater for cases that wait for a detector. They are played first, so that all clusters are busy to the
-// end.
+// waits returns 1 for a case in which ibrun must first notice by a timeout that a node is lost, and 0 for other cases.
+// playCases plays the slow cases first, so that no cluster has to play one alone at the end.
 func (e entry) waits() int {
 	if e.cut {
 		return 1

@@ -23,11 +23,10 @@ type entry struct {
 	fault string
 	soak  bool // only make soak plays it, since other cases show nearly the same
 
-	// shell holds words before ibrun's own, such as a shell that redirects or sets limits. In args, FILE stands for
-	// the name of a file that contains file.
+	// shell holds words that precede the command line of ibrun, such as a shell that redirects or sets limits.
 	shell []string
-	args  []string // options, hosts and program
-	file  string
+	args  []string // options, hosts and program; FILE is replaced by the name of a file
+	file  string   // the content of that file
 	// before and after are called when no job runs. They break a node, and repair it.
 	before, after func(*site) error
 	// ready reports whether the fault is due. If it is nil, the fault is due when ups ranks have printed "up".
@@ -35,18 +34,18 @@ type entry struct {
 	ups    int
 	strike func(*site, *job) error // nil if the fault exists from the beginning
 	code   []int
-	prints string // a pattern of the line with the cause, or empty if there must be no line
-	out    string // a pattern of standard output without the lines "up"; an empty one matches all
+	prints string // a regular expression for the line with the cause, or "" if there must be no such line
+	out    string // a regular expression for standard output without the lines "up"
 	check  func(*site) error
 	cut    bool // sshd does not notice that sessions have ended, and keeps them
 	wiped  bool // files may stay until the node's next job
 	ships  bool // the binary is sent to nodes
-	theirs bool // a login shell of root that never ran ibrun's command may stay: sshd does not signal it
+	theirs bool // a login shell that has not yet run ibrun's command may stay, because sshd does not signal those of root
 }
 
 func (e entry) String() string { return e.class + " " + e.fault }
 
-// words returns the whole command.
+// words returns the command line of the case.
 func (e *entry) words(s *site) []string {
 	words := append(slices.Clone(e.shell), program)
 	if e.ships {
@@ -58,7 +57,7 @@ func (e *entry) words(s *site) []string {
 	return words
 }
 
-// enact plays a case on a site where nothing runs, and leaves the site so. It returns what was wrong.
+// enact plays a case on a site without a job, and restores the site. It returns the broken promises and the output.
 func (s *site) enact(e *entry) (wrong []string, output string) {
 	fail := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	if err := os.WriteFile(filepath.Join(s.dir, "input"), []byte(e.file), 0o644); err != nil {
@@ -115,7 +114,7 @@ func (s *site) strikes(e *entry, j *job, fail func(string, ...any)) {
 	}
 }
 
-// strays returns the processes that may not be on a site without a job.
+// strays returns the processes that the case should not have left on the site.
 func (s *site) strays(e *entry) (left []string) {
 	for _, p := range s.processes() {
 		if p.role == session && (e.cut || e.theirs) || p.role == shell && e.theirs {
@@ -126,7 +125,7 @@ func (s *site) strays(e *entry) (left []string) {
 	return left
 }
 
-// judge checks the exit code and the output against the promises of the case.
+// judge compares the exit code and the output with those that the case requires, and reports differences to fail.
 func (e *entry) judge(j *job, fail func(string, ...any)) {
 	text, _ := os.ReadFile(j.err)
 	out, _ := os.ReadFile(j.out)
@@ -157,12 +156,13 @@ func (e *entry) judge(j *job, fail func(string, ...any)) {
 }
 
 var (
-	// heading matches a line that begins a message, and not one that continues a message.
+	// heading matches the first line of a message. Further lines of the message do not match.
 	heading = regexp.MustCompile(`^\r?ibrun: [^ ]`)
 	waits   = regexp.MustCompile(`^\r?ibrun: (waiting for|launching,) `)
 )
 
-// firstCause returns the first line that says what has failed. In a table of nodes that is the first row.
+// firstCause returns the first line of text that names a cause. If that message has a table of nodes, it returns the
+// first row of the table.
 func firstCause(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -186,7 +186,7 @@ func firstCause(text string) string {
 // target is the process of a role on a host.
 type target struct{ host, role string }
 
-// send returns a strike that signals processes of several roles on a host at once.
+// send returns an entry.strike that signals processes of several roles on a host at once.
 func send(sig unix.Signal, host string, roles ...string) func(*site, *job) error {
 	var targets []target
 	for _, role := range roles {
@@ -195,7 +195,7 @@ func send(sig unix.Signal, host string, roles ...string) func(*site, *job) error
 	return sendAll(sig, targets...)
 }
 
-// sendAll returns a strike that signals processes at once. It first opens a descriptor of each.
+// sendAll returns an entry.strike that signals all targets at once. It finds all processes first, because that is slow.
 func sendAll(sig unix.Signal, targets ...target) func(*site, *job) error {
 	return func(s *site, _ *job) error {
 		var fds []int
@@ -213,7 +213,7 @@ func sendAll(sig unix.Signal, targets ...target) func(*site, *job) error {
 		}
 		for i, fd := range fds {
 			err := unix.PidfdSendSignal(fd, sig, nil, 0)
-			if err != nil && (i == 0 || err != unix.ESRCH) { // one may end as soon as the other has
+			if err != nil && (i == 0 || err != unix.ESRCH) { // later ones may have ended because the first one has
 				return err
 			}
 		}
@@ -221,7 +221,7 @@ func sendAll(sig unix.Signal, targets ...target) func(*site, *job) error {
 	}
 }
 
-// interrupts returns a strike that sends ibrun signals, with pauses so that the kernel does not merge them.
+// interrupts returns an entry.strike that sends ibrun signals, with pauses so that the kernel does not merge them.
 func interrupts(signals ...unix.Signal) func(*site, *job) error {
 	return func(_ *site, j *job) error {
 		for i, sig := range signals {

@@ -11,7 +11,8 @@ import (
 
 const started = `^started\n$`
 
-// inputCases returns cases whose input is refused on this machine, before any session is opened, or is valid.
+// inputCases returns the cases about command lines and files. ibrun must refuse the input before it opens a session, or
+// accept it.
 func inputCases() []entry {
 	refused := func(fault, prints string, args ...string) entry {
 		return entry{class: "A", fault: fault, args: args, code: []int{2}, prints: prints, out: "^$"}

@@ -19,9 +19,9 @@ type input struct {
 	class    string
 	words    []string
 	env      []string
-	redirect string // by a shell, of the standard streams
-	file     []byte // content of the file that FILE stands for
-	refused  bool   // it must be refused with code 2 before anything starts; if false, it may be valid, or fail later
+	redirect string // redirections of standard streams, which a shell makes
+	file     []byte // content of the file whose name replaces FILE among the words
+	refused  bool   // ibrun must refuse the input with code 2; if false, it may also accept it, or fail later
 	whole    bool   // no hosts and no program are added to the words
 }
 
@@ -73,7 +73,7 @@ func optionTable(t *testing.T) (k spellings) {
 	return k
 }
 
-// odd holds values that make no sense for any option, though some options accept them.
+// odd holds values that no option documents. Some options accept some of them.
 var odd = []string{"", " ", "-1", "0", "1e9", "99999999999999999999", "0x", "NaN", "a b", "\xff\xfe", "%", "%n%s%d",
 	"..", "../x", "/dev/null/x", "/proc/nowhere", "/dev/full", "$(touch x)", "`id`", ";", "[", "]", "a[1-",
 	"a[1-99999999]", ",", ":", "::", "=", "A=", "=A", "\n", "\t", "\x1b[2J", "-oProxyCommand=touch x", "node0001:0",
@@ -87,7 +87,7 @@ var badHosts = []string{"", " ", ",", "a,,b", "a;b", "$(x)", "`x`", "a b", "../x
 // badNumbers holds texts that are invalid both as a number and as a time.
 var badNumbers = []string{"", "x", "-1", "1.5.2", "99999999999999999999", "0x1g", "5 5", "\xff"}
 
-// refusedInputs returns inputs that must be refused at once.
+// refusedInputs returns inputs that ibrun must refuse with code 2 before it opens a session.
 func refusedInputs(k spellings) (all []input) {
 	add := func(in input) { in.refused = true; all = append(all, in) }
 	for _, name := range k.number {
@@ -131,7 +131,7 @@ func refusedInputs(k spellings) (all []input) {
 	return all
 }
 
-// sound maps options to valid files, which are damaged before they are used.
+// sound maps options to valid content of their files. drawInput damages it.
 var sound = map[string]string{
 	"-f":           "node0001 slots=2\nnode[0002-0003]:1 # two\nroot@node0004\n",
 	"--rankfile":   "rank 0=node0001 slot=0:0\nrank 1=node0002 slot=1\n",

@@ -90,7 +90,7 @@ func (s *site) taste(in input, dir string) (wrong []string, output string) {
 	return in.judge(cmd.ProcessState.ExitCode(), out.String(), errs.String()), output
 }
 
-// line returns the whole command.
+// line returns the command line, with FILE replaced by name.
 func (in input) line(name string) (line []string) {
 	if in.redirect != "" {
 		line = []string{"/bin/sh", "-c", `"$@" ` + in.redirect, "sh"}
@@ -113,7 +113,7 @@ func (in input) line(name string) (line []string) {
 
 var cause = regexp.MustCompile(`(?m)^(\r?ibrun: |usage: |hint: )`)
 
-// judge checks the exit code and the output of ibrun against docs/cli.md.
+// judge compares the exit code and the output of ibrun with docs/cli.md, and returns the differences.
 func (in input) judge(code int, out, errs string) (wrong []string) {
 	fail := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	codes := []int{0, 1, 2, 124, 125, 126, 127, 141}

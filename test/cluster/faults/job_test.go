@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// job is an ibrun that was started. Its output goes to files, so that its end can be noticed even if another process
-// holds its output.
+// job is an ibrun that was started. Its output goes to files. With pipes, Wait would not return while a process that
+// ibrun has left behind has them open.
 type job struct {
 	cmd      *exec.Cmd
 	out, err string
@@ -100,7 +100,7 @@ func (s *site) output(j *job) string {
 // traces matches what a crashed Go program prints.
 var traces = regexp.MustCompile(`goroutine \d+ |panic: |fatal error: |runtime error|SIGSEGV: seg`)
 
-// restore reverts the fault and kills what is left, so that the next round begins with an empty site.
+// restore reverts the fault, and removes all processes and files that are left, for the next case or round.
 func (s *site) restore(undo func(*site) error, fail func(string, ...any)) {
 	if undo != nil {
 		if err := undo(s); err != nil {

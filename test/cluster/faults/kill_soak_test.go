@@ -32,7 +32,7 @@ func drawKill(r *round) {
 	case spawned, both: // these ranks leave processes behind
 		r.shape.program = family
 	}
-	r.fault.litters = role == shell // it cannot remove its incomplete file when it is killed
+	r.fault.litters = role == shell // a killed shell cannot remove its incomplete copy of ibrun
 	if r.fault.phase == ending && r.rng.IntN(2) == 0 {
 		r.shape.program = brief
 	}
@@ -59,8 +59,8 @@ func drawStop(r *round) {
 	r.fault.strike = func(s *site, r *round) (string, error) { return s.hit(r, agent, unix.SIGSTOP) }
 }
 
-// hit chooses a process of a role and signals it a while later. During a launch it waits for such a process. A job
-// that is to end is interrupted in between.
+// hit chooses a process of a role and sends it a signal after r.fault.after. During a launch it first waits for such a
+// process. If the round is about a job that ends, hit interrupts the job before that delay.
 func (s *site) hit(r *round, role string, sig unix.Signal) (string, error) {
 	var found []process
 	of := role
@@ -89,7 +89,7 @@ func (s *site) hit(r *round, role string, sig unix.Signal) (string, error) {
 		if r.interrupts() {
 			s.job.interrupt()
 		}
-		<-time.After(r.fault.after) // the instant of the fault, not a wait for an event
+		<-time.After(r.fault.after) // chooses the time of the fault
 		if above != fd {
 			err = unix.PidfdSendSignal(above, sig, nil, 0)
 		}

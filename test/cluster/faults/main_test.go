@@ -25,15 +25,15 @@ var (
 	match = flag.String("case", "", "only cases of the catalogue with this text in their names")
 )
 
-// patience limits each wait. It only ends a test that hangs, and is longer than the 70 s after which a stopped agent
-// is killed.
+// patience limits each wait. Only a test that hangs should reach it. It is longer than the 70 s after which a stopped
+// agent is killed.
 const patience = 2 * time.Minute
 
-// program is the path of ibrun. Only nodes of a cluster that seeing describes see it. To other nodes it has to be
-// sent.
+// program is the path of ibrun. Nodes see that path only in clusters with the configuration that seeing returns. To
+// other nodes ibrun has to send the binary.
 var program string
 
-// seeing describes a cluster whose nodes see program, so that it need not be sent to them.
+// seeing returns the configuration of a cluster whose nodes see program, so that ibrun need not send the binary.
 func seeing(nodes int) cluster.Config {
 	return cluster.Config{Nodes: nodes, Share: []string{filepath.Dir(program)}}
 }
@@ -62,7 +62,7 @@ func onSites[T any](t *testing.T, clusters int, config cluster.Config, items []T
 	work.Wait()
 }
 
-// report fails the test if anything is wrong.
+// report fails the test if wrong is not empty.
 func report(t *testing.T, what fmt.Stringer, wrong []string, output string) {
 	t.Helper()
 	if len(wrong) > 0 {

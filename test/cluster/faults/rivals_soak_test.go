@@ -22,7 +22,7 @@ import (
 // rival is a launcher to which the same faults are applied.
 type rival struct {
 	name   string
-	daemon string // the program of its process on a node, or empty for an agent of ibrun
+	daemon string // the name of the launcher's program on a node, or "" for ibrun, whose agents have a role instead
 	words  func(hosts []string) []string
 }
 
@@ -52,7 +52,7 @@ type trial struct {
 	after  func(*site) error
 }
 
-// Limits of the waits for a launcher's end, and for the end of its processes.
+// rivalEnds is the longest time to wait for the end of a launcher, and rivalClean for the end of its processes.
 const (
 	rivalEnds  = time.Minute
 	rivalClean = 15 * time.Second
@@ -126,7 +126,7 @@ func (s *site) try(r rival, f trial) (text string, err error) {
 		if !s.until(func() bool { return j.over() || j.up() >= len(f.hosts) }) || j.over() {
 			return "", fmt.Errorf("%s did not start: %s", r.name, s.output(j))
 		}
-		<-time.After(500 * time.Millisecond) // the fault comes after the start, not during it
+		<-time.After(500 * time.Millisecond) // lets the launcher finish its start before the fault
 		began = time.Now()
 		if err := f.strike(s, j, r); err != nil {
 			return "", err
@@ -169,7 +169,8 @@ func (s *site) ofJob() (found []process) {
 // mostWords is the length of a message in the table, in bytes.
 const mostWords = 90
 
-// firstWords returns the line with the cause from ibrun, or the first line with text from another launcher.
+// firstWords returns the line of text to quote in the table: from ibrun the line with the cause, and from another
+// launcher the first line with words.
 func firstWords(r rival, text string) string {
 	line := firstCause(text)
 	if r.name != "ibrun" {
@@ -185,7 +186,7 @@ func firstWords(r rival, text string) string {
 	return asCell(line)
 }
 
-// asCell returns a text as it is written in a cell of a table.
+// asCell escapes a text for a cell of a Markdown table.
 func asCell(text string) string { return strings.ReplaceAll(text, "|", "\\|") }
 
 // TestRivals applies the same twelve faults to all launchers. It prints what each does, and writes it to

@@ -15,7 +15,7 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// up is the first command of each rank.
+// up is the first command of each rank. The faults wait for its output.
 const up = "echo up; "
 
 // leaves is the command of a rank that leaves processes behind, one of them in a session of its own.
@@ -48,11 +48,11 @@ func runningCases() (cases []entry) {
 	return slices.Concat(killCases(), endingCases(), cutCases(), rankCases(), streamCases())
 }
 
-// lost maps the role of a case to the roles of the processes that are killed.
+// lost maps the role in a case's name to the roles of the processes that the case kills.
 var lost = map[string][]string{agent: {agent}, reaper: {reaper}, both: {reaper, agent}, session: {session}, rank: {rank}}
 
-// killCases returns deaths of processes at each place of a tree of depth three and of a flat one. All of them are
-// played at the inner node. At the other places make soak plays those that are not played here.
+// killCases returns cases that kill processes at each place of a tree of depth three, and of a flat tree. At the inner
+// node all cases are played. At the other places some are left to make soak.
 func killCases() (cases []entry) {
 	for _, shape := range []string{deep, "kary:32"} {
 		for _, place := range []string{"leaf", "inner node", "child of the root"} {
@@ -75,7 +75,7 @@ func killCases() (cases []entry) {
 		host := hostOf(place)
 		e.ready = func(s *site) bool { return len(s.of(agent, host)) > 0 }
 		e.strike, e.prints = send(unix.SIGKILL, host, agent), host
-		e.code = []int{0, 125} // other agents may start those that it could not
+		e.code = []int{0, 125} // other agents may start the agents that the killed one could not start
 		e.soak = place != "inner node"
 		cases = append(cases, e)
 		e = onAll("SIGKILL of agent while the job ends: "+place, deep, deaf)
@@ -126,7 +126,7 @@ func killCases() (cases []entry) {
 	return append(cases, two, ssh, first, exec, contained, bare, short)
 }
 
-// endingCases returns signals and timeouts that end a job, some of whose ranks ignore signals.
+// endingCases returns cases in which signals or a timeout end the job. In some of them ranks ignore signals.
 func endingCases() (cases []entry) {
 	ordered := func(fault, script string, code int, signals ...unix.Signal) entry {
 		e := onAll(fault, deep, script)
@@ -197,7 +197,7 @@ func cutCases() (cases []entry) {
 		cut("connections are reset", deep, "node0002", leaves, filter(reset), (*site).unfilter))
 }
 
-// restart starts a crashed node again, and counts its new processes and files as those of the cluster.
+// restart starts a crashed node again. It records the new processes and files of the node as those of the cluster.
 func (s *site) restart(node string) error {
 	if err := errors.Join(s.Start(node), s.Heal(node)); err != nil {
 		return err

@@ -52,7 +52,7 @@ func (j shape) words(ranks string) []string {
 	return []string{"sh", "-c", "echo up; " + text}
 }
 
-// drawShape draws a job on at least so many nodes.
+// drawShape draws a job on at least least nodes.
 func drawShape(rng *rand.Rand, least int) (j shape) {
 	j.program = pick(rng, sleeper, sleeper, family, family, talker, exchange, mpich)
 	size := max(least, pick(rng, 1, 2, 3, 4, 5, 7, 8, 11, 16))

@@ -117,7 +117,7 @@ func roleOf(p cluster.Proc, all map[int]cluster.Proc) string {
 		return client
 	}
 	up := all[parentOf(p.Pid)]
-	if is(up, subreaper.Agent) && sessionOf(p.Pid) == sessionOf(up.Pid) { // an adopted orphan has another session
+	if is(up, subreaper.Agent) && sessionOf(p.Pid) == sessionOf(up.Pid) { // an adopted orphan may be in another one
 		return rank
 	}
 	for ; up.Pid != 0; up = all[parentOf(up.Pid)] {
@@ -150,7 +150,7 @@ func sessionOf(pid int) int {
 	return id
 }
 
-// aim opens a descriptor of a process, so that no other process is hit that gets the same id later.
+// aim returns a pidfd of a process. A signal to it cannot reach another process that gets the same id later.
 func (s *site) aim(p process) (fd int, err error) {
 	if fd, err = unix.PidfdOpen(p.Pid, 0); err != nil {
 		return fd, err
@@ -221,7 +221,7 @@ func (s *site) on(host string, words ...string) error {
 	return nil
 }
 
-// Rules of nft for a host that is cut off.
+// These are rules of nft that drop or reset the TCP packets of a host.
 const (
 	dropOut   = "out meta l4proto tcp drop"
 	dropIn    = "in meta l4proto tcp drop"
