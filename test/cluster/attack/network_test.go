@@ -61,7 +61,7 @@ func floodStreams(s *stage, j *job) {
 	})
 	done := j.order("all")
 	j.until("all", func() bool {
-		require.Less(s.t, descriptors(s.t, ranks).most, before.most+256, "of 200 from each of two sources")
+		require.Less(s.t, descriptors(s.t, ranks).most, before.most+256, "connections of two sources: 64 of each at most")
 		return done()
 	})
 	for _, end := range ends {

@@ -115,8 +115,9 @@ func grab(args []string) int {
 	return 0
 }
 
-// flood opens connections and holds them until they are closed from the other side, with a few bytes in half of
-// them. Each is opened again half a second later: the nodes have two CPUs for all.
+// flood holds 200 connections to an address. It sends 53 bytes on half of them and one byte on the others. A connection
+// that the other side closes is opened again after half a second. Without that pause the floods would take all CPU time
+// of the machine.
 func flood(args []string) int {
 	fmt.Println("begun")
 	for i := range 200 {
@@ -251,7 +252,7 @@ func sniff(args []string) int {
 func swap(args []string) int {
 	fmt.Println("begun")
 	var tried, done atomic.Int64
-	for ; ; <-time.After(time.Millisecond) { // a folder is there for longer
+	for ; ; <-time.After(time.Millisecond) { // A folder exists for more than a millisecond.
 		for _, folder := range args[1:] {
 			entries, _ := os.ReadDir(folder)
 			for _, e := range entries {
