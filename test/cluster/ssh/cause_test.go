@@ -10,7 +10,7 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// TestCauses breaks the start of a session on a node in several ways. The error must name the real cause.
+// TestCauses makes the start of an agent fail on a node in several ways. The error must name the cause.
 func TestCauses(t *testing.T) {
 	c := own(t, cluster.Config{Nodes: 1})
 	on := func(command string) {
@@ -42,8 +42,8 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// TestCutOneWay drops the packets to a node, while packets from it arrive. The node must give up, and the message must
-// say as much of that as the front can know.
+// TestCutOneWay loses the packets from the front to a node, while packets from the node arrive. The job must end with a
+// message that names the node. It must say either that the agent received nothing, or that the host did not answer.
 func TestCutOneWay(t *testing.T) {
 	t.Parallel()
 	c := own(t, cluster.Config{Nodes: 2})

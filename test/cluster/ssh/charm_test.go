@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNetlrtsOverNodes runs programs of Charm++'s layer netlrts over nodes and ssh, in each version of their table.
-// The table must have the addresses by which nodes reach each other, whatever a program guesses, and requests of
-// clients must find the right node.
+// TestNetlrtsOverNodes runs programs of Charm++'s layer netlrts on several nodes, in each version of their table of
+// processes. The table must contain the addresses by which nodes reach each other, even if a program guesses another
+// address. A CCS request must reach the process that has the PE.
 func TestNetlrtsOverNodes(t *testing.T) {
 	c := shared(t, 4)
 	client := example(t, c, "test/netlrts")

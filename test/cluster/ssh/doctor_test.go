@@ -35,7 +35,7 @@ func examine(t *testing.T, c *cluster.Cluster, code int, args ...string) (e exam
 	return e
 }
 
-// found returns the texts of the findings by subject and nodes.
+// found returns the text of each finding. The key is its subject and its nodes, such as "rdma node[0001-0002]".
 func (e examined) found() map[string]string {
 	found := map[string]string{}
 	for _, f := range e.Findings {
@@ -57,8 +57,8 @@ func begin(t *testing.T, c *cluster.Cluster, node, line string) {
 const lowered = `ulimit -l 64; [ "$BASH_EXECUTION_STRING" ] && exec setpriv --bounding-set=-sys_resource sh -c ` +
 	`"$BASH_EXECUTION_STRING"`
 
-// TestDoctorOnTroubledNodes examines three nodes over ssh: one that is well, one with a low limit of locked memory and
-// a small cpuset, and one that is cut off. The report must show these differences.
+// TestDoctorOnTroubledNodes examines three nodes over ssh: one without faults, one with a low limit of locked memory
+// and a small cpuset, and one that is cut off. The report must have a finding for each fault.
 func TestDoctorOnTroubledNodes(t *testing.T) {
 	c := own(t, cluster.Config{Nodes: 3})
 	all := topo.Read(os.DirFS("/")).Allowed
@@ -86,12 +86,12 @@ func TestDoctorOnTroubledNodes(t *testing.T) {
 	if all.Len() > 1 {
 		require.Contains(t, found["cpuset node0002"], "note: ranks may use CPUs")
 	}
-	require.NotContains(t, found, "rdma node[0001-0002]", "a cluster without RDMA may give no finding")
+	require.NotContains(t, found, "rdma node[0001-0002]", "the lack of RDMA must not be a finding")
 }
 
-// TestDoctorOnMadeUpHCAs gives each of three nodes a fake sysfs: an HCA with a LID, the same HCA with the same LID
-// again, and one whose port is down. The doctor must report the duplicates and the port, and that netlink does not
-// know the devices.
+// TestDoctorOnMadeUpHCAs gives each of three nodes a fake sysfs. The first two have the same HCA with the same LID, and
+// the port of the third HCA is down. The doctor must report the duplicates and the port, and that the kernel's netlink
+// interface does not list the devices.
 func TestDoctorOnMadeUpHCAs(t *testing.T) {
 	c := own(t, cluster.Config{Nodes: 3})
 	for node, p := range map[string]topotest.Port{

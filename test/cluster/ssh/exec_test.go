@@ -15,9 +15,9 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// TestExecOverNodes runs a daemon on each node of a job, in a chain and in another tree of nodes that have their own
-// process ids. Each must see the processes of its node's ranks. The end of the job must end the daemons and leave
-// nothing.
+// TestExecOverNodes runs a daemon on each node of a job by ibrun ctl exec, in two trees. Each daemon must get the
+// process ids of its node's ranks, which count within the node. The end of the job must kill the daemons, and no
+// process may be left.
 func TestExecOverNodes(t *testing.T) {
 	c := shared(t, 4)
 	for _, tree := range []string{"chain", "kary:2"} {
@@ -56,9 +56,9 @@ func TestExecOverNodes(t *testing.T) {
 	requireNothingLeft(t, c)
 }
 
-// TestExecWhileRanksStartAgain runs daemons while a rank starts again, and while the agent of an inner node is lost.
-// Daemons of nodes below the lost agent must be killed and counted as lost, and the others must run on. When the ranks
-// have started again, daemons must run beside them as on any node.
+// TestExecWhileRanksStartAgain runs daemons by ibrun ctl exec while a rank starts again, and while the agent of an
+// inner node is lost. Daemons of that node and of nodes below it must be killed and counted as lost. The other daemons
+// must run on. When the ranks have started again, new daemons must start on all nodes.
 func TestExecWhileRanksStartAgain(t *testing.T) {
 	c := shared(t, 4)
 	inDir := inOwnFolder(t)
@@ -93,7 +93,7 @@ func TestExecWhileRanksStartAgain(t *testing.T) {
 	require.Len(t, daemons(), 4)
 
 	killOn(t, c, "node0002", func(p cluster.Proc) bool { return len(p.Argv) > 1 && p.Argv[1] == reaper.Agent })
-	await(t, "the daemons below are killed", func() bool {
+	await(t, "the daemons of the lost agent and below it are killed", func() bool {
 		return slices.Equal(daemons(), []string{"node0001"})
 	})
 	await(t, "daemons run on all nodes again", all)
@@ -109,7 +109,7 @@ func TestExecWhileRanksStartAgain(t *testing.T) {
 
 func isCommand(p cluster.Proc, argv ...string) bool { return slices.Equal(p.Argv, argv) }
 
-// killOn kills the first process on a node for which is returns true, and returns the id of that process.
+// killOn kills the first process on a node for which is returns true. It returns the id of the process on the machine.
 func killOn(t *testing.T, c *cluster.Cluster, node string, is func(cluster.Proc) bool) (pid int) {
 	t.Helper()
 	found, err := c.AllProcesses()

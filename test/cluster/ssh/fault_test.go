@@ -18,7 +18,8 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// endless starts a job in a chain of all nodes, whose ranks leave processes of their own behind.
+// endless starts a job on a chain of all nodes with two ranks each, and waits until all its processes run. Each rank
+// starts another process in a session of its own.
 func endless(t *testing.T, c *cluster.Cluster) *job {
 	j := start(t, c, "-ppn", "2", "--hosts", strings.Join(c.Nodes(), ","), "--tree", "chain",
 		"sh", "-c", "(setsid sleep 1000 </dev/null >/dev/null 2>&1 &); exec sleep 1000")
@@ -36,8 +37,9 @@ func parentOf(t *testing.T, pid int) int {
 	return parent
 }
 
-// TestNothingToSee runs a job whose ranks use no PMIx. No process of ibrun may listen. The job's secret, which the
-// test takes from the wire, may not be in the command line or the environment of any process.
+// TestNothingToSee runs a job whose ranks use no PMIx. No process of ibrun may listen on a TCP port. The secret of the
+// job, which the test records from the input of a session, must not be in the arguments or the environment of any
+// process.
 func TestNothingToSee(t *testing.T) {
 	c := shared(t, 4)
 	spied := filepath.Join(t.TempDir(), "stdin")
@@ -51,7 +53,7 @@ func TestNothingToSee(t *testing.T) {
 		require.NoError(t, err)
 		require.NotContains(t, string(out), "ibrun")
 	}
-	found := false // the search must find a command line that is there
+	found := false // whether the search has seen the arguments of a rank, as proof that it works
 	for _, f := range []string{"cmdline", "environ"} {
 		files, _ := filepath.Glob("/proc/[0-9]*/" + f)
 		require.NotEmpty(t, files)
@@ -67,7 +69,8 @@ func TestNothingToSee(t *testing.T) {
 	require.Equal(t, 130, j.wait().code)
 }
 
-// secretIn returns the secret of the Launch frame in the recorded input of a session, which may begin with the binary.
+// secretIn returns the secret of the Launch frame in a file with the recorded input of a session. The frame may follow
+// the binary.
 func secretIn(t *testing.T, file string) [32]byte {
 	b, err := os.ReadFile(file)
 	require.NoError(t, err)

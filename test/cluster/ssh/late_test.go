@@ -14,8 +14,8 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// who returns the host of each rank and the size of the job. The ranks have printed both, and ibrun puts the rank
-// before each line.
+// who parses lines "[RANK]: HOST SIZE" of a job's output, one for each rank. It returns the host of each rank and the
+// size of the job.
 func who(t *testing.T, stdout string) (hosts []string, size int) {
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
 	hosts = make([]string, len(lines))
@@ -24,8 +24,8 @@ func who(t *testing.T, stdout string) (hosts []string, size int) {
 		require.Len(t, words, 3, l)
 		rank, err := strconv.Atoi(strings.Trim(words[0], "[]:"))
 		require.NoError(t, err, l)
-		require.Less(t, rank, len(hosts), "ranks may have no gaps: %s", stdout)
-		require.Empty(t, hosts[rank], "rank %d twice", rank)
+		require.Less(t, rank, len(hosts), "want ranks without gaps: %s", stdout)
+		require.Empty(t, hosts[rank], "rank %d has printed two lines", rank)
 		hosts[rank] = words[1]
 		size, err = strconv.Atoi(words[2])
 		require.NoError(t, err)
@@ -58,12 +58,12 @@ func TestLateBinding(t *testing.T) {
 	for i, h := range hosts {
 		require.Equal(t, fmt.Sprintf("node%04d", i/2+1), h)
 	}
-	require.Equal(t, 1, strings.Count(o.stderr, "could not be reached from"), "one message: %s", o.stderr)
+	require.Equal(t, 1, strings.Count(o.stderr, "could not be reached from"), "want one message: %s", o.stderr)
 	for _, node := range c.Nodes() {
 		on(node, "rm /root/.ssh/config")
 	}
 
-	// A slow node delays only itself: its session begins when the ranks of all others run.
+	// A slow node must delay only its own ranks: its login shell waits until the ranks of all other nodes have run.
 	ran := filepath.Join(c.Shared(), "ran.")
 	on("node0002", "echo 'until [ $(ls "+ran+"* | wc -l) = 7 ]; do sleep 0.1; done 2>/dev/null' > /root/.bashrc")
 	o = ibrun(t, c, "--tree", "greedy", "--batch", "2", "--hosts", "node[0001-0008]", "sh", "-c", ": >"+ran+"$(hostname)")
@@ -102,10 +102,10 @@ func TestLateBinding(t *testing.T) {
 
 		o = run(append(args, "--hosts", "node[0001-0007]", "--min-nodes", "7")...)
 		require.Equal(t, 125, o.code, o.stderr)
-		require.Empty(t, o.stdout, "no rank may start")
+		require.Empty(t, o.stdout, "no rank must start")
 		require.Contains(t, o.stderr, "node0003")
 	}
-	// The same holds for a node that is cut off, which does not even refuse connections.
+	// The same must hold for a node that is cut off, and so does not even refuse connections.
 	require.NoError(t, c.Cut("node0003"))
 	o = run("--tree", "greedy", "--batch", "2", "--launch-timeout", "10", "--hosts", "node[0001-0008]", "--spares", "2",
 		"--min-nodes", "6")

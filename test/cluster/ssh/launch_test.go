@@ -14,8 +14,8 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// TestSessionsAndTrees starts jobs over each kind of session and in each shape of tree, whose ranks exchange values
-// by PMI.
+// TestSessionsAndTrees starts jobs over ssh, rsh and the rsh stand-in, in trees of several shapes. In the last job the
+// ranks exchange values by PMI.
 func TestSessionsAndTrees(t *testing.T) {
 	c := shared(t, 16)
 	launchOn(t, c, "ssh", "greedy", 16, 2)
@@ -27,7 +27,8 @@ func TestSessionsAndTrees(t *testing.T) {
 	requireNothingLeft(t, c)
 }
 
-// TestShipping starts jobs on nodes without ibrun. The binary must be sent once, and be found the next time.
+// TestShipping starts jobs on nodes without ibrun. The first job must send the binary, and later jobs must reuse the
+// copy. Damaged copies and folders that cannot be used must be handled.
 func TestShipping(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 3})
 	run := func(args ...string) outcome {
@@ -53,18 +54,18 @@ func TestShipping(t *testing.T) {
 		out, err := c.Exec(t.Context(), node, "sh", "-c", command).CombinedOutput()
 		require.NoError(t, err, string(out))
 	}
-	// A copy that a full disk or a crash has damaged is replaced.
+	// A truncated copy, as a full disk or a crash leaves it, is replaced.
 	await(t, "no agent runs the copy", func() bool { return everywhere(t, c) == 0 })
 	on("node0001", "for f in /root/.cache/ibrun/ibrun-????????????????; do : >$f; done")
 	on("node0002", "for f in /root/.cache/ibrun/ibrun-????????????????; do truncate -s 1000000 $f; done")
 	require.Len(t, strings.Fields(stamps()), 6)
 	require.NotEqual(t, first, stamps())
-	// If no program may be run from the home directory, another folder is used.
+	// If the home directory is mounted with noexec, another folder is used.
 	on("node0002", "mount -t tmpfs -o noexec none /root/.cache")
 	o = ibrun(t, c, "--hosts", "node[0001-0003]", "--tree", "chain", "hostname")
 	require.Equal(t, 0, o.code, o.stderr)
 	require.ElementsMatch(t, c.Nodes(), strings.Fields(o.stdout))
-	// If no folder can hold the binary, the error names all folders.
+	// If all folders are mounted with noexec, the error names them all.
 	on("node0003", "for d in /root /tmp /var/tmp /dev/shm; do mount -t tmpfs -o noexec none $d; done")
 	o = ibrun(t, c, "--hosts", "node[0001-0003]", "--tree", "flat", "true")
 	require.Equal(t, 125, o.code, o.stderr)
@@ -81,7 +82,7 @@ func TestShipping(t *testing.T) {
 	}
 }
 
-// TestLoginShells starts a job with each login shell, which must run ibrun's command.
+// TestLoginShells starts a job with each kind of login shell. Each must be able to run ibrun's command.
 func TestLoginShells(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 1})
 	passwd := filepath.Join(c.Etc(), "passwd")

@@ -1,7 +1,7 @@
 //go:build cluster || soak
 
-// Package ssh runs the real binary on nodes of the virtual cluster, over real sshd, real rsh and the rsh stand-in, and
-// breaks nodes and connections.
+// Package ssh tests the real binary on nodes of a virtual cluster, over real sshd, real rsh and the rsh stand-in. Some
+// tests break nodes and connections.
 package ssh
 
 import (
@@ -23,7 +23,7 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// program is the path of ibrun as it ships.
+// program is the path of the binary under test.
 var program string
 
 func TestMain(m *testing.M) {
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 // clusters holds the clusters that tests share, by their number of nodes.
 var clusters = map[int]*cluster.Cluster{}
 
-// own returns a cluster for one test. Its nodes see ibrun, so that it need not be sent to them.
+// own returns a cluster for one test. Its nodes see the path of ibrun, so that the binary is not sent to them.
 func own(t *testing.T, config cluster.Config) *cluster.Cluster {
 	t.Helper()
 	config.Share = []string{filepath.Dir(program)}
@@ -50,7 +50,7 @@ func own(t *testing.T, config cluster.Config) *cluster.Cluster {
 }
 
 // shared returns a cluster for a test that is not parallel and changes nothing on its nodes. The next such test gets
-// the same cluster, unless this one fails. Its nodes see ibrun, so that it need not be sent to them.
+// the same cluster, unless this one fails. Its nodes see the path of ibrun, so that the binary is not sent to them.
 func shared(t *testing.T, nodes int) *cluster.Cluster {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -134,8 +134,8 @@ func ofJob(all []cluster.Proc) (found []cluster.Proc) {
 	return found
 }
 
-// everywhere counts the processes of jobs on all nodes. It looks at the machine once, because a look for each node
-// takes seconds beside other tests.
+// everywhere counts the processes of jobs on all nodes. It lists the processes of the machine only once, because one
+// list for each node would take seconds while other tests run.
 func everywhere(t *testing.T, c *cluster.Cluster) (n int) {
 	all, err := c.AllProcesses()
 	require.NoError(t, err)
@@ -145,8 +145,8 @@ func everywhere(t *testing.T, c *cluster.Cluster) (n int) {
 	return n
 }
 
-// await polls until ok returns true. It polls six times a second, because a look at all processes takes much CPU time.
-// Its limit only ends a test that hangs: some events come after more than a minute.
+// await polls until ok returns true. It polls six times a second, because listing all processes takes much CPU time. It
+// fails the test after three minutes, since some events come after more than one.
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(3 * time.Minute); !ok(); <-time.After(150 * time.Millisecond) {
@@ -160,8 +160,8 @@ func requireNothingLeft(t *testing.T, c *cluster.Cluster) {
 	await(t, "nothing is left", func() bool { return everywhere(t, c) == 0 })
 }
 
-// inOwnFolder returns a function that makes the command line of an ibrun. Jobs and control commands that it runs find
-// each other, and no others.
+// inOwnFolder returns a function that makes the command line of ibrun with some arguments. All these command lines use
+// the same new folder for control sockets, so that ibrun ctl finds only the jobs of the test.
 func inOwnFolder(t *testing.T) func(args ...string) []string {
 	dir, err := os.MkdirTemp("", "ctl") // short: a socket's path has a limit
 	require.NoError(t, err)

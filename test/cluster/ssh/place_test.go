@@ -16,14 +16,14 @@ import (
 	"ibrun/topo"
 )
 
-// where is a script of a rank that prints which CPUs and NUMA nodes its kernel allows it.
+// where is a script that prints the rank, and the CPUs and NUMA nodes that the kernel allows it.
 const where = `grep -E '^(Cpus|Mems)_allowed_list' /proc/self/status | tr '\t\n' '  ' | sed "s/^/$IBRUN_RANK /"; ` +
 	`echo; sleep 0.3`
 
 var reported = regexp.MustCompile(`(?m)^ibrun: rank (\d+) on (\S+): CPUs (\S+), NUMA nodes (\S+)`)
 
-// TestPlacesOnRestrictedNodes binds ranks on nodes whose cpuset leaves them the first CPU, the last one, or all. With
-// each word of --bind-to ranks must stay inside, and the report must be what the kernel of each rank says.
+// TestPlacesOnRestrictedNodes binds ranks on nodes whose cpuset has the first CPU, the last CPU, or all CPUs. With each
+// value of --bind-to the ranks must stay inside the cpuset, and --report-bindings must agree with the kernel.
 func TestPlacesOnRestrictedNodes(t *testing.T) {
 	c := own(t, cluster.Config{Nodes: 3})
 	machine := topo.Read(os.DirFS("/"))
@@ -60,8 +60,8 @@ func TestPlacesOnRestrictedNodes(t *testing.T) {
 	}
 }
 
-// TestPlacesByLoad uses --map-by load, which asks the nodes for their load. A node that has all CPUs must get no fewer
-// ranks than a node that has one.
+// TestPlacesByLoad places ranks with --map-by load, for which the nodes report their load. A node with all CPUs must
+// get at least as many ranks as a node with one CPU.
 func TestPlacesByLoad(t *testing.T) {
 	all := topo.Read(os.DirFS("/")).Allowed
 	if all.Len() < 2 {

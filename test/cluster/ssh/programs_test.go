@@ -23,8 +23,8 @@ func on(t *testing.T, c *cluster.Cluster, node string, argv ...string) string {
 	return string(bytes.TrimSpace(out))
 }
 
-// TestSharedMemoryOverNodes kills a rank before its peers have opened their shared memory. The files that the ranks
-// have made must be removed on each node.
+// TestSharedMemoryOverNodes lets ranks create files in /dev/shm and put the names in PMI, as MPI libraries do. A rank
+// is killed before any file is removed. ibrun must remove the files on each node.
 func TestSharedMemoryOverNodes(t *testing.T) {
 	c := shared(t, 4)
 	const program = `

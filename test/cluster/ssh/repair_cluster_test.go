@@ -17,8 +17,8 @@ import (
 )
 
 // TestLostAgent kills inner agents of a tree of depth three, alone and with their reapers. Their children must go on
-// below the agent above. No output of ranks on other nodes may be lost or doubled, and all ranks must agree on the
-// collective that has failed.
+// below the parent of the killed agent. No output of ranks on other nodes may be lost or doubled, and all ranks must
+// report the same failed collective.
 func TestLostAgent(t *testing.T) {
 	c := shared(t, 16)
 	program := example(t, c, "test/cluster/mender")
@@ -61,11 +61,12 @@ func TestLostSession(t *testing.T) {
 	require.Equal(t, 0, j.cmd.ProcessState.ExitCode(), j.err.String())
 	joined, why := j.same(7)
 	require.Equal(t, "<nil>", why)
-	require.GreaterOrEqual(t, joined, 20, "test/cluster/mender joins at least so many")
+	require.GreaterOrEqual(t, joined, 20, "collectives that succeeded; test/cluster/mender calls at least 20")
 }
 
-// TestSlowSessions loses a session where each takes four and a half seconds. It must be replaced: the agent that opens
-// the new one knows how long the first took, and agents below the root wait that long.
+// TestSlowSessions kills a session in a cluster where each session takes 4.5 s to start. ibrun must replace it. The
+// agent that opens the new session knows how long the first one took, and the orphaned agents wait as long for a new
+// parent.
 func TestSlowSessions(t *testing.T) {
 	c := shared(t, 4)
 	program := example(t, c, "test/cluster/mender")
@@ -120,7 +121,7 @@ func TestFencesGoOn(t *testing.T) {
 }
 
 // TestRelaunched kills the agent of an inner node. Its ranks must start again on that node, in the repaired tree. The
-// other ranks must go on, their output must be neither lost nor doubled, and the job must succeed.
+// other ranks must go on, no line of their output may be lost or doubled, and the job must succeed.
 func TestRelaunched(t *testing.T) { relaunched(t, shared(t, 16), false) }
 
 // TestRelaunchedOnASpare cuts off an inner node. Its ranks must start again on a spare.

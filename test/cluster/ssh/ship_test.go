@@ -16,8 +16,9 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// slowHead makes a user's login shell on a node find another head(1) than the system's. If it is called as described,
-// it creates a file and runs first. slowHead removes any copy of ibrun from the node.
+// slowHead puts a script named head first in the PATH of a user's login shell on a node. If the arguments match the
+// pattern called, the script creates the file "reached" in the home directory and runs the command first. It then
+// executes head(1). slowHead also removes any copy of ibrun from the home directory.
 func slowHead(c *cluster.Cluster, node, home, called, first string) error {
 	script := fmt.Sprintf(`#!/bin/sh\ncase "$*" in %s) : >%s/reached; %s;; esac\n`, called, home, first)
 	command := fmt.Sprintf("cd %s; rm -rf reached .cache/ibrun; mkdir -p slow; printf '%s' >slow/head; "+
@@ -30,7 +31,8 @@ func slowHead(c *cluster.Cluster, node, home, called, first string) error {
 	return nil
 }
 
-// Patterns for the calls of head: for the line that says how the binary comes, for room, and for the binary.
+// These shell patterns match the arguments of head when the session reads the line that announces the binary, tests
+// whether a folder has enough space, and reads the binary.
 const headLine, headRoom, headBinary = `"-n 1"`, `"-c "*zero`, `"-c "*[0-9]`
 
 // shells returns the command lines of the processes of sessions on a node.
@@ -45,8 +47,8 @@ func shells(c *cluster.Cluster, node string) (found []string) {
 	return found
 }
 
-// TestHungShells lets nodes hang while they are sent the binary. The limit of the launch must hold. The processes that
-// hang must end within a minute, even if the node is cut off.
+// TestHungShells lets the login shell of a node hang while ibrun sends the binary. The launch must end at its time
+// limit. The processes on the node must end, even if the node is cut off.
 func TestHungShells(t *testing.T) {
 	t.Parallel()
 	c := cluster.Require(t, cluster.Config{Nodes: 8})
@@ -87,8 +89,8 @@ func requireEmptied(t *testing.T, c *cluster.Cluster, node string) {
 	await(t, "no session has a process on "+node, func() bool { return len(shells(c, node)) == 0 })
 }
 
-// TestHungShellsAreEnded lets the login shell of a user other than root hang, or its start-up file. sshd passes
-// signals on to such users, so the processes must end.
+// TestHungShellsAreEnded lets the login shell of a user other than root hang, also in its start-up file. sshd forwards
+// signals to sessions of such users, so the processes must end at once.
 func TestHungShellsAreEnded(t *testing.T) {
 	t.Parallel()
 	c := cluster.Require(t, cluster.Config{Nodes: 1})
@@ -126,7 +128,7 @@ func TestHungShellsAreEnded(t *testing.T) {
 	}
 }
 
-// TestInterruptedWhileShipping interrupts ibrun while it sends nodes the binary. No part of the binary may be left.
+// TestInterruptedWhileShipping interrupts ibrun while it sends the binary to nodes. No partial file may be left.
 func TestInterruptedWhileShipping(t *testing.T) {
 	t.Parallel()
 	c := cluster.Require(t, cluster.Config{Nodes: 2, RSH: true})
@@ -152,8 +154,8 @@ func TestInterruptedWhileShipping(t *testing.T) {
 	}
 }
 
-// TestOthersFileOnANode lets another user of a node put a program where ibrun lies on the front, or where its copy
-// will lie. That program must not be run.
+// TestOthersFileOnANode lets another user of a node put a program at the path that ibrun has on the front, or at the
+// path of the copy. ibrun must not execute that program.
 func TestOthersFileOnANode(t *testing.T) {
 	const stranger = 4321
 	dir := filepath.Dir(program)
@@ -183,12 +185,12 @@ func TestOthersFileOnANode(t *testing.T) {
 			require.Equal(t, 0, o.code, o.stderr)
 			require.Equal(t, "node0001\n", o.stdout)
 			require.Error(t, nodes.Exec(t.Context(), "node0001", "test", "-e", "/dev/shm/caught").Run(),
-				"the other user's program was run")
+				"ibrun has executed the other user's program")
 		})
 	}
 }
 
-// buildID returns the id of the build of the binary under test.
+// buildID returns the build id of the binary under test.
 func buildID(t *testing.T) string {
 	out, err := exec.Command(program, "--version").Output()
 	require.NoError(t, err)

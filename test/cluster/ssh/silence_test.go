@@ -14,8 +14,8 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// TestOneWay drops what a node sends before it leaves the node. So the node's kernel counts nothing as sent, and goes
-// on receiving from the other side. The job must end, and nothing may be left.
+// TestOneWay drops the packets of a node before they leave it, while packets from other hosts arrive. The node's kernel
+// does not count dropped packets as sent, so its timeouts do not run. The job must end, and no process may be left.
 func TestOneWay(t *testing.T) {
 	t.Parallel()
 	c := own(t, cluster.Config{Nodes: 4})
@@ -43,8 +43,8 @@ func TestOneWay(t *testing.T) {
 	}
 }
 
-// TestNoLaunch acts as the parent of agents, which is lost after the first line of each agent and before it sends a
-// Launch. The agents must end.
+// TestNoLaunch starts reapers with their agents as a parent does, and reads the first line of each agent. It then sends
+// no Launch frame, and cuts off some of the nodes. All processes must end.
 func TestNoLaunch(t *testing.T) {
 	t.Parallel()
 	c := own(t, cluster.Config{Nodes: 4, RSH: true})
@@ -81,6 +81,6 @@ func TestNoLaunch(t *testing.T) {
 	}
 	gone(0)
 	gone(1)
-	gone(2) // the kernel of its parent answers, so this takes a minute
+	gone(2) // The node is not cut off, so only the time limit for Launch, one minute, ends the agent.
 	gone(3)
 }

@@ -15,7 +15,7 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// upAndAsleep is a program that prints that it is up, and then sleeps.
+// upAndAsleep is the command line of a program that prints "up" and then sleeps.
 var upAndAsleep = []string{"sh", "-c", "echo up; exec sleep 1000"}
 
 // asleep starts a job whose ranks sleep, and waits until all ranks run.
@@ -26,11 +26,12 @@ func asleep(t *testing.T, c *cluster.Cluster, ranks int, args ...string) *job {
 	return j
 }
 
-// pour writes $1 bytes again and again until a file exists, and then writes the sum to another file.
+// pour is a shell script that writes $1 zero bytes every half second until the file %[1]s exists. It then writes the
+// sum of all bytes to the file %[1]s.$2.
 const pour = `i=0; while [ ! -e %[1]s ]; do head -c $1 /dev/zero; i=$((i + $1)); sleep 0.5; done; echo $i >%[1]s.$2`
 
-// TestRekey lets servers and clients exchange keys every ten seconds and every megabyte, on idle links, too. No input
-// or output may be lost.
+// TestRekey configures sshd to exchange new keys every ten seconds and every megabyte, also on idle connections. No
+// input or output may be lost.
 func TestRekey(t *testing.T) {
 	t.Parallel()
 	c := own(t, cluster.Config{Nodes: 4, SSHD: []string{"RekeyLimit 1M 10s", "LogLevel DEBUG1"}})
@@ -57,7 +58,8 @@ func read(path string) string {
 	return string(text)
 }
 
-// TestFrozenNode freezes the processes of a node, while its kernel answers. The node must be given up after a minute.
+// TestFrozenNode freezes the processes of a node, while its kernel still answers. ibrun must give up the node after a
+// minute.
 func TestFrozenNode(t *testing.T) {
 	t.Parallel()
 	c := own(t, cluster.Config{Nodes: 2})
@@ -70,7 +72,7 @@ func TestFrozenNode(t *testing.T) {
 		"its sshd has answered nothing for 1m0s|its host answers but its agent has been silent for 60 s)", o.stderr)
 }
 
-// TestStoppedRoot stops a root until its agents have given it up. When it continues, it must report that.
+// TestStoppedRoot stops ibrun until its agents have given it up and ended. When ibrun continues, it must report that.
 func TestStoppedRoot(t *testing.T) {
 	t.Parallel()
 	c := own(t, cluster.Config{Nodes: 1})
@@ -83,8 +85,8 @@ func TestStoppedRoot(t *testing.T) {
 	require.Contains(t, o.stderr, "its agent received nothing from this host and ended itself")
 }
 
-// TestCutBehindAProxy cuts off a node behind a proxy whose kernel answers. The keepalives of the program ssh must
-// notice that.
+// TestCutBehindAProxy cuts off a node that ssh reaches through a proxy. The host of the proxy still answers, so only
+// the keepalive messages of the program ssh can reveal the loss.
 func TestCutBehindAProxy(t *testing.T) {
 	t.Parallel()
 	c := own(t, cluster.Config{Nodes: 2})

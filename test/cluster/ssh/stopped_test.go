@@ -20,8 +20,7 @@ import (
 // crew holds the processes of one job by their ids on the machine.
 type crew map[int]cluster.Proc
 
-// crewOf waits until each host has so many ranks that are `sleep MARK`. It returns these ranks, their agents and their
-// reapers.
+// crewOf waits until each host runs `sleep MARK` each times. It returns these processes with their agents and reapers.
 func crewOf(t *testing.T, c *cluster.Cluster, hosts []string, mark string, each int) crew {
 	all := crew{}
 	await(t, mark+" runs everywhere", func() bool {
@@ -76,7 +75,7 @@ func (all crew) left() (living []cluster.Proc) {
 	return living
 }
 
-// stopped is a job one of whose agents is stopped.
+// stopped is a job in which the test stops the agent on the host victim.
 type stopped struct {
 	name   string
 	victim string
@@ -88,9 +87,10 @@ type stopped struct {
 
 func (s *stopped) left() bool { return len(s.all.left()) > 0 }
 
-// TestStopped stops agents, which then neither see the end of their link nor end their ranks. Their reapers must end
-// the ranks. Each launcher makes another kind of link. All jobs run at once, since each takes a minute. Most of the
-// stopped agents are two or three links below the root, and have agents below them.
+// TestStopped stops one agent in each of several jobs. A stopped agent neither notices that its link is closed nor ends
+// its ranks, so its reaper must do that. Each job has another launcher and so another kind of link. All jobs run at
+// once, since each takes a minute. Most of the stopped agents are inner nodes of their tree. Two jobs differ: an agent
+// that continues after 50 s must cost nothing, and if the root is killed as well, all processes must end.
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	c := own(t, cluster.Config{Nodes: 4, RSH: true})
@@ -119,7 +119,7 @@ func TestStopped(t *testing.T) {
 		s.all = crewOf(t, c, hosts, mark, each)
 		s.agent = s.all.agent(t, c, s.victim)
 	}
-	awhileEnds := time.After(50 * time.Second) // the length of the fault, not a wait for an event
+	awhileEnds := time.After(50 * time.Second) // how long the agent of awhile is stopped
 	for _, s := range append(forEver, awhile, rootless) {
 		require.NoError(t, syscall.Kill(s.agent, syscall.SIGSTOP))
 	}
@@ -143,8 +143,8 @@ func TestStopped(t *testing.T) {
 	requireNothingLeft(t, c)
 }
 
-// TestStoppedAndCut stops an agent and cuts off its node. The sshd there does not notice the cut, because it waits for
-// no answer, and the agent is stopped. The reaper must notice by itself.
+// TestStoppedAndCut stops an agent and cuts off its node. The sshd on the node does not notice the cut, because it
+// waits for no data. The reaper must notice that its agent is stopped, and end all processes of the node.
 func TestStoppedAndCut(t *testing.T) {
 	t.Parallel()
 	c := own(t, cluster.Config{Nodes: 3})

@@ -17,8 +17,9 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// stick mounts a file system that does not answer (see test/stuck) on a node, at /tmp/net. waits is closed when a
-// process waits for the file system and can no longer be killed. end releases all processes that wait.
+// stick mounts a file system whose server does not answer (see test/stuck) at /tmp/net on a node. waits is closed when
+// a process waits for the file system and can no longer be killed. end stops the server, which releases these
+// processes.
 func stick(t *testing.T, c *cluster.Cluster, node string) (waits <-chan struct{}, end func()) {
 	program := filepath.Join(c.Shared(), "stuck")
 	if _, err := os.Stat(program); err != nil {
@@ -47,7 +48,7 @@ func stick(t *testing.T, c *cluster.Cluster, node string) (waits <-chan struct{}
 	}
 }
 
-// jobs returns the processes of jobs on a node: all but sshd and the server of a file system.
+// jobs returns the processes of jobs on a node: all but sshd and the server that stick has started.
 func jobs(t *testing.T, c *cluster.Cluster, node string) (found []cluster.Proc) {
 	all, err := c.Processes(node)
 	require.NoError(t, err)
@@ -72,8 +73,8 @@ func TestLimitOfFiles(t *testing.T) {
 	require.Equal(t, "300\n", o.stdout, o.stderr)
 }
 
-// TestHungStart lets a file system of an inner node hang when the ranks of the node start. The launch must report
-// that, end in time, and leave only processes that cannot be killed.
+// TestHungStart lets a file system of an inner node hang when the ranks of the node start. The launch must fail in time
+// with a message about that, and leave only processes that cannot be killed.
 func TestHungStart(t *testing.T) {
 	t.Parallel()
 	c := own(t, cluster.Config{Nodes: 3})
@@ -90,7 +91,7 @@ func TestHungStart(t *testing.T) {
 		name  string
 		says  string
 		args  []string
-		agent bool // the agent itself hangs, in one of its threads
+		agent bool // a thread of the agent hangs, so the agent cannot be killed, either
 	}{
 		{"exec", "exec /tmp/script", []string{"/tmp/script"}, false},
 		{"exec with limits", "exec /tmp/script", []string{"/tmp/script"}, false},

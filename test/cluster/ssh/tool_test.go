@@ -19,8 +19,7 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// compiled compiles a program of the worked example with the library for tools and with sanitizers, and returns its
-// path, which all nodes see.
+// compiled compiles a program of the example for tools, with sanitizers. It returns a path that all nodes see.
 func compiled(t *testing.T, c *cluster.Cluster, name string) string {
 	t.Helper()
 	path := filepath.Join(c.Shared(), "tree-"+name)
@@ -34,8 +33,9 @@ func compiled(t *testing.T, c *cluster.Cluster, name string) string {
 	return path
 }
 
-// TestToolTree starts a tree of communication processes on hosts of its own, beside a job that is held. The processes
-// get topology, hosts and ports. What the back ends count must come up over their own connections.
+// TestToolTree runs the example for tools. Its front end holds a job and starts a tree of communication processes on
+// additional hosts, which get the topology, hosts and ports. The back ends count the ranks on their nodes. The sum must
+// arrive at the front end over the connections of the tree.
 func TestToolTree(t *testing.T) {
 	c := shared(t, 4)
 	front, node := compiled(t, c, "front"), compiled(t, c, "node")
@@ -48,15 +48,15 @@ func TestToolTree(t *testing.T) {
 		require.Equal(t, 0, got.code, got.raw)
 		lines := strings.Split(strings.TrimSpace(got.stdout), "\n")
 		require.Equal(t, "4 processes in the tree; ranks below it: 2 of 2", lines[0])
-		rest := lines[1:] // the program runs when the tree is complete
+		rest := lines[1:] // the output of the ranks, which are released when the tree is complete
 		slices.Sort(rest)
 		require.Equal(t, []string{"node0001", "node0002", "node0003", "node0004"}, rest)
 	}
 	requireNothingLeft(t, c)
 }
 
-// mpir holds the commands of a debugger that speaks MPIR: it sets MPIR_being_debugged, continues to the breakpoint and
-// reads the table. Then it does what the test says.
+// mpir is a gdb script that uses the MPIR interface: it sets MPIR_being_debugged, continues to the breakpoint
+// MPIR_Breakpoint and prints the table of processes. Then it executes the command %[2]s.
 const mpir = `set pagination off
 set confirm off
 handle SIGURG nostop noprint pass
@@ -101,11 +101,11 @@ func TestMPIR(t *testing.T) {
 				"-ex", "info proc mappings").CombinedOutput()
 			cancel()
 			require.NoError(t, err, "%s", out)
-			require.Contains(t, string(out), "/sleep", "gdb must see the rank's own program")
-			require.NotContains(t, string(out), "libc.so", "the rank may not have run yet")
+			require.Contains(t, string(out), "/sleep", "gdb must see the program of the rank")
+			require.NotContains(t, string(out), "libc.so", "the rank must not have loaded libc yet")
 			status, err := os.ReadFile(c.Root(row[1]) + "/proc/" + row[3] + "/status")
 			require.NoError(t, err)
-			require.Contains(t, string(status), "State:\tT", "the rank must stay stopped when gdb has left")
+			require.Contains(t, string(status), "State:\tT", "the rank must still be stopped after gdb has detached")
 		}
 		if then == "kill" {
 			require.NoError(t, d.cmd.Process.Kill())

@@ -20,8 +20,8 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// TestControlOfManyRanks does the same as TestControlOverNodes, also with stock programs of MPICH and Open MPI. Their
-// ranks poll, and the debugger must reach all of them in time.
+// TestControlOfManyRanks does the same as TestControlOverNodes for more ranks, and for programs of MPICH and Open MPI.
+// Waiting ranks of these libraries use all CPU time, and the debugger must still reach all of them in time.
 func TestControlOfManyRanks(t *testing.T) {
 	c := shared(t, 16)
 	programs := map[string]string{
@@ -57,8 +57,8 @@ func compiledBy(t *testing.T, c *cluster.Cluster, compiler, need string) string 
 
 func TestResizeOfManyNodes(t *testing.T) { resizeOverNodes(t, 8, 4, 8) }
 
-// TestAllTreesOnSixtyFourNodes starts jobs on 64 nodes over each kind of session and tree, and 1,024 ranks in the tree
-// that ibrun plans.
+// TestAllTreesOnSixtyFourNodes starts jobs on 64 nodes over ssh, rsh and the rsh stand-in, in trees of several shapes,
+// with up to 1,024 ranks.
 func TestAllTreesOnSixtyFourNodes(t *testing.T) {
 	c := own(t, cluster.Config{Nodes: 64, RSH: true})
 	for _, session := range []string{"ssh", "rsh", "stand-in"} {
@@ -72,11 +72,12 @@ func TestAllTreesOnSixtyFourNodes(t *testing.T) {
 	requireNothingLeft(t, c)
 }
 
-// printed matches a line of a rank, with the time at which it was printed.
+// printed matches a line of test/cluster/mender. It captures the rank and the time, in milliseconds since 1970, at
+// which the line was printed.
 var printed = regexp.MustCompile(`rank (\d+) line \d+ \w+ of (\d+)\n`)
 
-// TestLostAgentOfManyNodes kills an agent with a third of all nodes below it. All agents below it must get a new
-// parent, and the lines of their ranks must come again.
+// TestLostAgentOfManyNodes kills an agent that has a third of all nodes below it. All agents below it must get a new
+// parent, so that new output of their ranks arrives.
 func TestLostAgentOfManyNodes(t *testing.T) {
 	const nodes = 64
 	c := shared(t, nodes)
@@ -88,7 +89,7 @@ func TestLostAgentOfManyNodes(t *testing.T) {
 	j.kill(j.processes("node0001", role(reaper.Agent))...)
 	killed := time.Now()
 	from := len(j.out.String())
-	all := func() bool { // each has printed since then: a line that comes now may be older
+	all := func() bool { // reports whether a line has arrived from each rank that it printed after the kill
 		fresh := map[string]bool{"0": true}
 		for _, line := range printed.FindAllStringSubmatch(j.out.String()[from:], -1) {
 			if ms, err := strconv.ParseInt(line[2], 10, 64); err == nil && ms > killed.UnixMilli() {

@@ -14,8 +14,8 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// controlOverNodes runs jobs in which one rank does not enter the collective in which the others wait. ibrun ctl must
-// name that rank and its node, and the stacks must be two groups.
+// controlOverNodes runs jobs in which one rank sleeps while all others wait in a collective. ibrun ctl ranks must name
+// the missing rank and its node, and ibrun ctl stacks must show that rank apart from the group of the others.
 func controlOverNodes(t *testing.T, c *cluster.Cluster, nodes, ppn int, programs map[string]string) {
 	late, node := ppn+1, "node0002"
 	others := fmt.Sprintf("0-%d,%d-%d", late-1, late+1, nodes*ppn-1)
@@ -39,7 +39,7 @@ func controlOverNodes(t *testing.T, c *cluster.Cluster, nodes, ppn int, programs
 		until("ranks", fmt.Sprintf(`ranks have waited for [0-9.]+ s; missing: rank %d on %s \(process \d+, in nanosleep\)`,
 			late, node))
 		until("status", `ranks: in \w+ 1 for up to .* \(ranks `+others+`\)`)
-		if ppn < 16 || arg == "" { // otherwise a debugger may not reach all 16 ranks of a node in time
+		if ppn < 16 || arg == "" { // With 16 busy ranks on a node the debugger may be too slow for some.
 			until("stacks", `(?m)^\d+ ranks: `+others+` \(in \w+ 1\)$`)
 		}
 		until("stacks", fmt.Sprintf(`(?m)^1 rank: %d \(runs\)$`, late))
@@ -49,8 +49,8 @@ func controlOverNodes(t *testing.T, c *cluster.Cluster, nodes, ppn int, programs
 	requireNothingLeft(t, c)
 }
 
-// resizeOverNodes grows a stencil by some nodes and shrinks it back while it computes. Its result must be that of a
-// run whose size does not change, and nothing may be left on the nodes that have left the job.
+// resizeOverNodes grows a running stencil computation from nodes to nodes+by nodes, and shrinks it back. Its result
+// must equal that of a run whose size does not change. No process may be left on the nodes that have left the job.
 func resizeOverNodes(t *testing.T, nodes, by, ppn int) {
 	c := shared(t, nodes+by)
 	heat := example(t, c, "examples/resize")
@@ -113,8 +113,8 @@ func exchangeOn(t *testing.T, c *cluster.Cluster, tree string, nodes, ppn int) {
 	require.Equal(t, fmt.Sprintf("%d ranks exchanged\n", nodes*ppn), o.stdout)
 }
 
-// playTraffic lets ranks kill themselves while they send, by datagrams and by streams. They start again. No message
-// from an earlier start may be delivered, and none to one.
+// playTraffic lets ranks kill themselves while all ranks send, over udp and over tcp. The killed ranks start again. A
+// message that an earlier start of a rank has sent, or that was sent to an earlier start, must not be delivered.
 func playTraffic(t *testing.T, restarts int) {
 	c := shared(t, 4)
 	program := example(t, c, "test/cluster/restarter")
@@ -129,7 +129,8 @@ func playTraffic(t *testing.T, restarts int) {
 	}
 }
 
-// playSpare requires that the ranks of a lost node run on a spare, also if the node is cut off and cannot be asked.
+// playSpare requires that the rank of a lost node starts again on a spare. The node is lost because its agent is killed
+// or, if cut is set, because the node is cut off.
 func playSpare(t *testing.T, cut bool) {
 	c := own(t, cluster.Config{Nodes: 4})
 	script := `echo $IBRUN_RESTART of $RANK

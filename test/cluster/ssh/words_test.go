@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestOptionsOverNodes checks options that local agents cannot show: hosts of each program, and files and terminals on
-// nodes that have their own names, files and devices.
+// TestOptionsOverNodes tests options that need nodes with their own names, files and devices: hosts for each program,
+// and files and terminals on a node.
 func TestOptionsOverNodes(t *testing.T) {
 	c := shared(t, 4)
 	lines := func(out string) string {
