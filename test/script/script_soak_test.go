@@ -4,7 +4,7 @@ package script
 
 import "testing"
 
-// TestScaledScripts runs the scripts that scale with 64 times the repetitions or the data of TestScript.
+// TestScaledScripts runs the scripts scale-*.txtar with 64 times as many repetitions, or as much data, as TestScript.
 func TestScaledScripts(t *testing.T) { run(t, "64", "testdata/scale-*.txtar") }
 
 // TestLongScripts runs scripts that are too long for make test.

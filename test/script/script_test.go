@@ -36,14 +36,14 @@ var program string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	_ = flag.Set("test.parallel", "6") // scripts mostly wait
+	_ = flag.Set("test.parallel", "6") // More than the cores, because scripts mostly wait.
 	os.Exit(product.Run(m, &program))
 }
 
 func TestScript(t *testing.T) { run(t, "1", "testdata/*.txtar") }
 
-// run runs the scripts that match a pattern. The variable SCALE tells a script how many times the repetitions, or the
-// data, of TestScript it must use.
+// run runs the scripts that match a pattern. Scripts get scale as the variable SCALE. A script that repeats a race, or
+// moves data, multiplies its repetitions or its data by that number.
 func run(t *testing.T, scale, pattern string) {
 	files, err := filepath.Glob(pattern)
 	require.NoError(t, err)
@@ -81,7 +81,7 @@ func setup(e *testscript.Env, scale string) error {
 		}
 		e.Setenv(name, path)
 	}
-	e.Setenv("USER", "user") // ranks inherit it
+	e.Setenv("USER", "user") // Some scripts check that ranks inherit it.
 	e.Setenv("SCALE", scale)
 	e.Values[commandsKey{}] = commands{}
 	if dir := os.Getenv("GOCOVERDIR"); dir != "" { // set by test/coverage
@@ -180,7 +180,7 @@ func buildPrograms(files []string) error {
 	return product.Programs(filepath.Dir(program), slices.Sorted(maps.Keys(packages))...)
 }
 
-// noneLeft waits until no process is left of the script whose folder is work.
+// noneLeft waits until no process is left that has WORK=work in its environment, as all processes of a script have.
 func noneLeft(work string) error {
 	left := processes("WORK=" + work)
 	if len(left) == 0 {
@@ -193,8 +193,8 @@ func noneLeft(work string) error {
 	return err
 }
 
-// processes returns the live processes that have an entry in their environment or among their arguments. A process
-// whose first thread has ended shows neither, so processes looks at its other threads.
+// processes returns the live processes whose environment or arguments contain entry. /proc shows neither for a process
+// whose first thread has ended, so processes also reads the files of the other threads.
 func processes(entry string) (found []string) {
 	look := func(dir string) (empty bool) {
 		environ, _ := os.ReadFile(dir + "/environ")

@@ -19,7 +19,7 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// started is a command that runs beside its script.
+// started is a command that runs in parallel with its script.
 type started struct {
 	*exec.Cmd
 	keys, tty *os.File      // the two ends of its terminal, or nil
@@ -34,7 +34,8 @@ type commandsKey struct{}
 
 func commandsOf(ts *testscript.TestScript) commands { return ts.Value(commandsKey{}).(commands) }
 
-// prepare returns a command that is killed at the end of its script at the latest.
+// prepare returns a command that is not started yet. The command is killed when its script ends, and after two minutes
+// at the latest.
 func prepare(ts *testscript.TestScript, args []string) *started {
 	if len(args) < 2 {
 		ts.Fatalf("usage: start|terminal NAME COMMAND [ARGUMENT...]")
@@ -55,8 +56,8 @@ func prepare(ts *testscript.TestScript, args []string) *started {
 	return c
 }
 
-// start starts a command that runs beside the script: start NAME COMMAND [ARGUMENT...]. Its output goes to the files
-// NAME.out and NAME.err. $NAME is its process id.
+// start implements start NAME COMMAND [ARGUMENT...]. It starts a command that runs in parallel with the script. The
+// output goes to the files NAME.out and NAME.err. $NAME is the process id of the command.
 func start(ts *testscript.TestScript, _ bool, args []string) {
 	c := prepare(ts, args)
 	messages, err := os.Create(ts.MkAbs(args[0] + ".err"))
@@ -67,8 +68,8 @@ func start(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], strconv.Itoa(c.Process.Pid))
 }
 
-// terminal does what start does, in a terminal of 30 lines and 100 columns. NAME.out gets a copy of what the terminal
-// shows.
+// terminal implements terminal NAME COMMAND [ARGUMENT...]. It starts a command as start does, in a new terminal of 30
+// lines and 100 columns. All output of the terminal goes to the file NAME.out.
 func terminal(ts *testscript.TestScript, _ bool, args []string) {
 	c := prepare(ts, args)
 	var err error
@@ -87,8 +88,9 @@ func terminal(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Defer(func() { c.keys.Close(); c.tty.Close() })
 }
 
-// types presses keys at a terminal: types NAME KEYS. \r is the key Return, and \x03 is Ctrl-C. Unless it is negated,
-// it first waits until a rank has the terminal, which turns off its echo.
+// types implements types NAME KEYS. It sends keys to the terminal of a command; \r is the key Return, and \x03 is
+// Ctrl-C. Unless it is negated, it first waits until the terminal's echo is off, because then ibrun sends the keys to a
+// rank.
 func types(ts *testscript.TestScript, neg bool, args []string) {
 	c := commandsOf(ts)[args[0]]
 	keys, err := strconv.Unquote(`"` + args[1] + `"`)
@@ -114,14 +116,15 @@ func resize(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(proc.Resize(commandsOf(ts)[args[0]].keys, rows, columns))
 }
 
-// ends waits for the end of a command that was started, and requires that its exit code, or -1 if a signal killed it,
-// matches: ends NAME CODE. A terminal must echo again. The output of the command is then stdout and stderr.
+// ends implements ends NAME CODE. It waits until a command that start or terminal has started ends. The exit code, or
+// -1 if a signal has killed the command, must match the regular expression CODE. The echo of a terminal must be on
+// again. The script can then check the output of the command as stdout and stderr.
 func ends(ts *testscript.TestScript, _ bool, args []string) {
 	c := commandsOf(ts)[args[0]]
 	_ = c.Wait()
 	if c.tty != nil {
 		if !echoes(c.tty) {
-			ts.Fatalf("the terminal does not echo any more")
+			ts.Fatalf("the command has left the echo of the terminal off")
 		}
 		c.tty.Close()
 		<-c.shown
