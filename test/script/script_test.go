@@ -81,7 +81,7 @@ func setup(e *testscript.Env, scale string) error {
 		}
 		e.Setenv(name, path)
 	}
-	e.Setenv("USER", "user") // Some scripts check that ranks inherit it.
+	e.Setenv("USER", "user") // Ranks inherit this variable.
 	e.Setenv("SCALE", scale)
 	e.Values[commandsKey{}] = commands{}
 	if dir := os.Getenv("GOCOVERDIR"); dir != "" { // set by test/coverage
