@@ -12,6 +12,7 @@ import (
 
 // TestCauses makes the start of an agent fail on a node in several ways. The error must name the cause.
 func TestCauses(t *testing.T) {
+	parallel(t, working)
 	c := own(t, cluster.Config{Nodes: 1})
 	on := func(command string) {
 		out, err := c.Exec(t.Context(), "node0001", "/bin/bash", "-c", command).CombinedOutput()
@@ -45,7 +46,7 @@ func TestCauses(t *testing.T) {
 // TestCutOneWay loses the packets from the front to a node, while packets from the node arrive. The job must end with a
 // message that names the node. It must say either that the agent received nothing, or that the host did not answer.
 func TestCutOneWay(t *testing.T) {
-	t.Parallel()
+	parallel(t, waiting)
 	c := own(t, cluster.Config{Nodes: 2})
 	j := asleep(t, c, 2, "--hosts", "node[0001-0002]", "--tree", "flat")
 	out, err := c.Command(t.Context(), "ip", "neigh", "replace", c.Address("node0002"),

@@ -14,6 +14,7 @@ import (
 // processes. The table must contain the addresses by which nodes reach each other, even if a program guesses another
 // address. A CCS request must reach the process that has the PE.
 func TestNetlrtsOverNodes(t *testing.T) {
+	parallel(t, working)
 	c := shared(t, 4)
 	client := example(t, c, "test/netlrts")
 	on := []string{"--hosts", "node[0001-0004]:2", "--bind-to", "none", "--timeout", "150"}

@@ -60,6 +60,7 @@ const lowered = `ulimit -l 64; [ "$BASH_EXECUTION_STRING" ] && exec setpriv --bo
 // TestDoctorOnTroubledNodes examines three nodes over ssh: one without faults, one with a low limit of locked memory
 // and a small cpuset, and one that is cut off. The report must have a finding for each fault.
 func TestDoctorOnTroubledNodes(t *testing.T) {
+	parallel(t, working)
 	c := own(t, cluster.Config{Nodes: 3})
 	all := topo.Read(os.DirFS("/")).Allowed
 	require.NoError(t, c.Restrict("node0002", cpuset.Of(all.First()).String(), "0"))
@@ -93,6 +94,7 @@ func TestDoctorOnTroubledNodes(t *testing.T) {
 // the port of the third HCA is down. The doctor must report the duplicates and the port, and that the kernel's netlink
 // interface does not list the devices.
 func TestDoctorOnMadeUpHCAs(t *testing.T) {
+	parallel(t, working)
 	c := own(t, cluster.Config{Nodes: 3})
 	for node, p := range map[string]topotest.Port{
 		"node0001": {LID: 0x1b, SMLID: 1, Rate: 100}, "node0002": {LID: 0x1b, SMLID: 1, Rate: 56},

@@ -19,6 +19,7 @@ import (
 // process ids of its node's ranks, which count within the node. The end of the job must kill the daemons, and no
 // process may be left.
 func TestExecOverNodes(t *testing.T) {
+	parallel(t, working)
 	c := shared(t, 4)
 	for _, tree := range []string{"chain", "kary:2"} {
 		inDir := inOwnFolder(t)
@@ -60,6 +61,7 @@ func TestExecOverNodes(t *testing.T) {
 // inner node is lost. Daemons of that node and of nodes below it must be killed and counted as lost. The other daemons
 // must run on. When the ranks have started again, new daemons must start on all nodes.
 func TestExecWhileRanksStartAgain(t *testing.T) {
+	parallel(t, working)
 	c := shared(t, 4)
 	inDir := inOwnFolder(t)
 	j := run(t, c, inDir("--tree", "chain", "--hosts", "node[0001-0004]", "--on-failure", "restart", "sleep",

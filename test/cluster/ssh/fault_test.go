@@ -41,6 +41,7 @@ func parentOf(t *testing.T, pid int) int {
 // job, which the test records from the input of a session, must not be in the arguments or the environment of any
 // process.
 func TestNothingToSee(t *testing.T) {
+	parallel(t, working)
 	c := shared(t, 4)
 	spied := filepath.Join(t.TempDir(), "stdin")
 	spy := filepath.Join(t.TempDir(), "spy")

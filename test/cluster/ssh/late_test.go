@@ -37,7 +37,7 @@ func who(t *testing.T, stdout string) (hosts []string, size int) {
 // TestLateBinding launches jobs on nodes that are dead, slow, or cannot reach each other. Ranks must run on the nodes
 // that answer.
 func TestLateBinding(t *testing.T) {
-	t.Parallel()
+	parallel(t, waiting)
 	c := own(t, cluster.Config{Nodes: 8})
 	on := func(node, command string) {
 		out, err := c.Exec(t.Context(), node, "sh", "-c", command).CombinedOutput()

@@ -17,6 +17,7 @@ import (
 // TestSessionsAndTrees starts jobs over ssh, rsh and the rsh stand-in, in trees of several shapes. In the last job the
 // ranks exchange values by PMI.
 func TestSessionsAndTrees(t *testing.T) {
+	parallel(t, working)
 	c := shared(t, 16)
 	launchOn(t, c, "ssh", "greedy", 16, 2)
 	launchOn(t, c, "ssh", "flat", 8, 2)
@@ -30,6 +31,7 @@ func TestSessionsAndTrees(t *testing.T) {
 // TestShipping starts jobs on nodes without ibrun. The first job must send the binary, and later jobs must reuse the
 // copy. Damaged copies and folders that cannot be used must be handled.
 func TestShipping(t *testing.T) {
+	parallel(t, working)
 	c := cluster.Require(t, cluster.Config{Nodes: 3})
 	run := func(args ...string) outcome {
 		return ibrun(t, c, append(args, "--hosts", "node[0001-0003]", "--tree", "chain", "sh", "-c",
@@ -84,6 +86,7 @@ func TestShipping(t *testing.T) {
 
 // TestLoginShells starts a job with each kind of login shell. Each must be able to run ibrun's command.
 func TestLoginShells(t *testing.T) {
+	parallel(t, working)
 	c := cluster.Require(t, cluster.Config{Nodes: 1})
 	passwd := filepath.Join(c.Etc(), "passwd")
 	before, err := os.ReadFile(passwd)

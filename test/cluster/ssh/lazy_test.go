@@ -41,6 +41,7 @@ func stats(t *testing.T, o outcome) (s statistics) {
 // node must look up an address, that of the first rank on the next node. In a flat tree each of the 16 look-ups must
 // cross the root.
 func TestLazyRing(t *testing.T) {
+	parallel(t, working)
 	c := shared(t, 16)
 	ring := example(t, c, "examples/ring")
 	for _, tree := range []string{"flat", "kary:2"} {
@@ -76,6 +77,7 @@ func TestLazyRing(t *testing.T) {
 // and of 64 ranks must choose the eager mode, because their address table is small and arrives before the first barrier
 // ends. `make bench-lazy` measures which mode is faster.
 func TestLazyAllToAll(t *testing.T) {
+	parallel(t, working)
 	c := shared(t, 16)
 	program := example(t, c, "examples/alltoall")
 	const asked, small = "as asked for", "the whole table costs no more than a look-up: it comes besides"
@@ -124,6 +126,7 @@ func (j allToAll) run(t *testing.T, c *cluster.Cluster, program string) {
 // TestLazyRankKilled kills a rank. All ranks that send to it, on its node and on others, must get an error that names
 // it.
 func TestLazyRankKilled(t *testing.T) {
+	parallel(t, working)
 	c := shared(t, 4)
 	talker := example(t, c, "test/cluster/talker")
 	for _, fabric := range []string{"udp", "tcp"} {
@@ -137,7 +140,7 @@ func TestLazyRankKilled(t *testing.T) {
 
 // TestLazyNodeCut cuts off a node while ranks send to each other. The sends of the other ranks must report the loss.
 func TestLazyNodeCut(t *testing.T) {
-	t.Parallel()
+	parallel(t, waiting)
 	c := own(t, cluster.Config{Nodes: 4})
 	talker := example(t, c, "test/cluster/talker")
 	j := start(t, c, "-n", "8", "-ppn", "2", "--hosts", "node[0001-0004]", "--kill-grace", "5", talker, "-victim", "7")
@@ -156,6 +159,7 @@ func TestLazyNodeCut(t *testing.T) {
 // TestNetworkShrinks lowers and raises the MTU of a network while ranks send datagrams of one packet and streams. All
 // messages must arrive exactly once.
 func TestNetworkShrinks(t *testing.T) {
+	parallel(t, working)
 	c := own(t, cluster.Config{Nodes: 2})
 	program := example(t, c, "examples/alltoall")
 	for _, size := range []string{"1300", "30000"} {
@@ -191,7 +195,7 @@ func TestNetworkShrinks(t *testing.T) {
 // TestNetworkLoses drops packets while ranks send datagrams of one packet and streams. All messages must arrive exactly
 // once.
 func TestNetworkLoses(t *testing.T) {
-	t.Parallel()
+	parallel(t, waiting)
 	c := own(t, cluster.Config{Nodes: 2})
 	program := example(t, c, "examples/alltoall")
 	nft := func(words ...string) {

@@ -28,7 +28,7 @@ var program string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	_ = flag.Set("test.parallel", "16") // parallel tests mostly wait
+	_ = flag.Set("test.parallel", "100") // parallel limits them
 	code := product.Run(m, &program)
 	for _, c := range clusters {
 		if err := c.Close(); err != nil {
@@ -37,6 +37,21 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Exit(code)
+}
+
+// The capacity of each channel is the number of tests of a kind that run at the same time.
+var (
+	waiting = make(chan struct{}, 12) // tests that wait for time limits of ibrun and hardly use the processor
+	working = make(chan struct{}, 1)  // all other tests
+)
+
+// parallel lets t run in parallel with tests of the other kind. It blocks while as many tests of its own kind
+// run as the capacity of kind.
+func parallel(t *testing.T, kind chan struct{}) {
+	t.Helper()
+	t.Parallel()
+	kind <- struct{}{}
+	t.Cleanup(func() { <-kind })
 }
 
 // clusters holds the clusters that tests share, by their number of nodes.
@@ -49,7 +64,7 @@ func own(t *testing.T, config cluster.Config) *cluster.Cluster {
 	return cluster.Require(t, config)
 }
 
-// shared returns a cluster for a test that is not parallel and changes nothing on its nodes. The next such test gets
+// shared returns a cluster for a test of kind working that changes nothing on its nodes. The next such test gets
 // the same cluster, unless this one fails. Its nodes see the path of ibrun, so that the binary is not sent to them.
 func shared(t *testing.T, nodes int) *cluster.Cluster {
 	t.Helper()

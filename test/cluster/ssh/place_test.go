@@ -25,6 +25,7 @@ var reported = regexp.MustCompile(`(?m)^ibrun: rank (\d+) on (\S+): CPUs (\S+), 
 // TestPlacesOnRestrictedNodes binds ranks on nodes whose cpuset has the first CPU, the last CPU, or all CPUs. With each
 // value of --bind-to the ranks must stay inside the cpuset, and --report-bindings must agree with the kernel.
 func TestPlacesOnRestrictedNodes(t *testing.T) {
+	parallel(t, working)
 	c := own(t, cluster.Config{Nodes: 3})
 	machine := topo.Read(os.DirFS("/"))
 	all := machine.Allowed
@@ -63,6 +64,7 @@ func TestPlacesOnRestrictedNodes(t *testing.T) {
 // TestPlacesByLoad places ranks with --map-by load, for which the nodes report their load. A node with all CPUs must
 // get at least as many ranks as a node with one CPU.
 func TestPlacesByLoad(t *testing.T) {
+	parallel(t, working)
 	all := topo.Read(os.DirFS("/")).Allowed
 	if all.Len() < 2 {
 		t.Fatal("one CPU: nodes cannot differ; run the tests where there are two")

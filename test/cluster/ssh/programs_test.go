@@ -26,6 +26,7 @@ func on(t *testing.T, c *cluster.Cluster, node string, argv ...string) string {
 // TestSharedMemoryOverNodes lets ranks create files in /dev/shm and put the names in PMI, as MPI libraries do. A rank
 // is killed before any file is removed. ibrun must remove the files on each node.
 func TestSharedMemoryOverNodes(t *testing.T) {
+	parallel(t, working)
 	c := shared(t, 4)
 	const program = `
 f=/dev/shm/left-by-$RANK; : >$f

@@ -20,6 +20,7 @@ import (
 // below the parent of the killed agent. No output of ranks on other nodes may be lost or doubled, and all ranks must
 // report the same failed collective.
 func TestLostAgent(t *testing.T) {
+	parallel(t, working)
 	c := shared(t, 16)
 	program := example(t, c, "test/cluster/mender")
 	for _, of := range []struct {
@@ -47,6 +48,7 @@ func TestLostAgent(t *testing.T) {
 // TestLostSession kills the ssh client of one session. The agent at its other end must be reached by a new
 // session, and no rank may be disturbed.
 func TestLostSession(t *testing.T) {
+	parallel(t, working)
 	c := shared(t, 16)
 	program := example(t, c, "test/cluster/mender")
 	const lines = 60
@@ -68,6 +70,7 @@ func TestLostSession(t *testing.T) {
 // agent that opens the new session knows how long the first one took, and the orphaned agents wait as long for a new
 // parent.
 func TestSlowSessions(t *testing.T) {
+	parallel(t, working)
 	c := shared(t, 4)
 	program := example(t, c, "test/cluster/mender")
 	const lines = 40
@@ -107,6 +110,7 @@ ask cmd=finalize
 
 // TestFencesGoOn kills a session below the root and one below another agent. The fences of PMI must go on.
 func TestFencesGoOn(t *testing.T) {
+	parallel(t, working)
 	c := shared(t, 16)
 	const rounds = 60
 	j := watch(t, c, "--on-agent-loss", "repair", "--ssh", "exec", "--fanout", "2", "-n", "7", "--hosts",
@@ -126,7 +130,7 @@ func TestRelaunched(t *testing.T) { relaunched(t, shared(t, 16), false) }
 
 // TestRelaunchedOnASpare cuts off an inner node. Its ranks must start again on a spare.
 func TestRelaunchedOnASpare(t *testing.T) {
-	t.Parallel()
+	parallel(t, waiting)
 	relaunched(t, own(t, cluster.Config{Nodes: 10}), true)
 }
 

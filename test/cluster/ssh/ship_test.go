@@ -50,7 +50,7 @@ func shells(c *cluster.Cluster, node string) (found []string) {
 // TestHungShells lets the login shell of a node hang while ibrun sends the binary. The launch must end at its time
 // limit. The processes on the node must end, even if the node is cut off.
 func TestHungShells(t *testing.T) {
-	t.Parallel()
+	parallel(t, waiting)
 	c := cluster.Require(t, cluster.Config{Nodes: 8})
 	nodes := c.Nodes()
 	for _, ssh := range []string{"native", "exec"} {
@@ -92,7 +92,7 @@ func requireEmptied(t *testing.T, c *cluster.Cluster, node string) {
 // TestHungShellsAreEnded lets the login shell of a user other than root hang, also in its start-up file. sshd forwards
 // signals to sessions of such users, so the processes must end at once.
 func TestHungShellsAreEnded(t *testing.T) {
-	t.Parallel()
+	parallel(t, waiting)
 	c := cluster.Require(t, cluster.Config{Nodes: 1})
 	const home = "/var/tmp/worker"
 	for file, line := range map[string]string{
@@ -130,7 +130,7 @@ func TestHungShellsAreEnded(t *testing.T) {
 
 // TestInterruptedWhileShipping interrupts ibrun while it sends the binary to nodes. No partial file may be left.
 func TestInterruptedWhileShipping(t *testing.T) {
-	t.Parallel()
+	parallel(t, waiting)
 	c := cluster.Require(t, cluster.Config{Nodes: 2, RSH: true})
 	for _, session := range []string{"--ssh native", "--ssh exec", "--launcher rsh"} {
 		for name, called := range map[string]string{"when it makes room": headRoom,
@@ -157,6 +157,7 @@ func TestInterruptedWhileShipping(t *testing.T) {
 // TestOthersFileOnANode lets another user of a node put a program at the path that ibrun has on the front, or at the
 // path of the copy. ibrun must not execute that program.
 func TestOthersFileOnANode(t *testing.T) {
+	parallel(t, working)
 	const stranger = 4321
 	dir := filepath.Dir(program)
 	trap := func(dir, name string) string {

@@ -17,7 +17,7 @@ import (
 // TestOneWay drops the packets of a node before they leave it, while packets from other hosts arrive. The node's kernel
 // does not count dropped packets as sent, so its timeouts do not run. The job must end, and no process may be left.
 func TestOneWay(t *testing.T) {
-	t.Parallel()
+	parallel(t, waiting)
 	c := own(t, cluster.Config{Nodes: 4})
 	nft := func(words string) {
 		out, err := c.Exec(t.Context(), "node0002", append([]string{"nft"},
@@ -46,7 +46,7 @@ func TestOneWay(t *testing.T) {
 // TestNoLaunch starts reapers with their agents as a parent does, and reads the first line of each agent. It then sends
 // no Launch frame, and cuts off some of the nodes. All processes must end.
 func TestNoLaunch(t *testing.T) {
-	t.Parallel()
+	parallel(t, waiting)
 	c := own(t, cluster.Config{Nodes: 4, RSH: true})
 	calls := []struct {
 		launcher []string
@@ -81,6 +81,6 @@ func TestNoLaunch(t *testing.T) {
 	}
 	gone(0)
 	gone(1)
-	gone(2) // The node is not cut off, so only the time limit for Launch, one minute, ends the agent.
+	gone(2) // The host of the silent parent answers, so the agent gives it up only after a minute.
 	gone(3)
 }

@@ -33,7 +33,7 @@ const pour = `i=0; while [ ! -e %[1]s ]; do head -c $1 /dev/zero; i=$((i + $1));
 // TestRekey configures sshd to exchange new keys every ten seconds and every megabyte, also on idle connections. No
 // input or output may be lost.
 func TestRekey(t *testing.T) {
-	t.Parallel()
+	parallel(t, waiting)
 	c := own(t, cluster.Config{Nodes: 4, SSHD: []string{"RekeyLimit 1M 10s", "LogLevel DEBUG1"}})
 	stop, script := filepath.Join(c.Shared(), "stop"), filepath.Join(c.Shared(), "pour")
 	require.NoError(t, os.WriteFile(script, fmt.Appendf(nil, pour, stop), 0o644))
@@ -61,7 +61,7 @@ func read(path string) string {
 // TestFrozenNode freezes the processes of a node, while its kernel still answers. ibrun must give up the node after a
 // minute.
 func TestFrozenNode(t *testing.T) {
-	t.Parallel()
+	parallel(t, waiting)
 	c := own(t, cluster.Config{Nodes: 2})
 	j := asleep(t, c, 2, "--hosts", "node[0001-0002]", "--tree", "flat")
 	require.NoError(t, c.Freeze("node0002"))
@@ -74,7 +74,7 @@ func TestFrozenNode(t *testing.T) {
 
 // TestStoppedRoot stops ibrun until its agents have given it up and ended. When ibrun continues, it must report that.
 func TestStoppedRoot(t *testing.T) {
-	t.Parallel()
+	parallel(t, waiting)
 	c := own(t, cluster.Config{Nodes: 1})
 	j := asleep(t, c, 1, "--hosts", "node0001")
 	require.NoError(t, j.cmd.Process.Signal(syscall.SIGSTOP))
@@ -88,7 +88,7 @@ func TestStoppedRoot(t *testing.T) {
 // TestCutBehindAProxy cuts off a node that ssh reaches through a proxy. The host of the proxy still answers, so only
 // the keepalive messages of the program ssh can reveal the loss.
 func TestCutBehindAProxy(t *testing.T) {
-	t.Parallel()
+	parallel(t, waiting)
 	c := own(t, cluster.Config{Nodes: 2})
 	j := asleep(t, c, 1, "-v", "--ssh-args", "-J node0001", "--hosts", "node0002")
 	require.NoError(t, c.Cut("node0002"))

@@ -12,6 +12,7 @@ import (
 // TestSpawnOverNodes lets a rank on one node spawn a job on all hosts of its job. When ibrun is killed, no process of
 // either job may be left on any node.
 func TestSpawnOverNodes(t *testing.T) {
+	parallel(t, working)
 	c := shared(t, 4)
 	client := example(t, c, "test/pmi")
 	o := ibrun(t, c, "-n", "1", "--hosts", "node[0001-0004]", client, "-spawn", "8", "--", "sh", "-c",

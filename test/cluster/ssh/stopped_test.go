@@ -92,7 +92,7 @@ func (s *stopped) left() bool { return len(s.all.left()) > 0 }
 // once, since each takes a minute. Most of the stopped agents are inner nodes of their tree. Two jobs differ: an agent
 // that continues after 50 s must cost nothing, and if the root is killed as well, all processes must end.
 func TestStopped(t *testing.T) {
-	t.Parallel()
+	parallel(t, waiting)
 	c := own(t, cluster.Config{Nodes: 4, RSH: true})
 	tree := []string{"--tree", "chain", "--hosts", strings.Join(c.Nodes(), ",")}
 	forEver := []*stopped{
@@ -146,7 +146,7 @@ func TestStopped(t *testing.T) {
 // TestStoppedAndCut stops an agent and cuts off its node. The sshd on the node does not notice the cut, because it
 // waits for no data. The reaper must notice that its agent is stopped, and end all processes of the node.
 func TestStoppedAndCut(t *testing.T) {
-	t.Parallel()
+	parallel(t, waiting)
 	c := own(t, cluster.Config{Nodes: 3})
 	j := start(t, c, "--tree", "chain", "--hosts", strings.Join(c.Nodes(), ","), "sleep", "2020")
 	all := crewOf(t, c, c.Nodes(), "2020", 1)

@@ -67,6 +67,7 @@ func limited(t *testing.T, c *cluster.Cluster, args ...string) outcome {
 }
 
 func TestLimitOfFiles(t *testing.T) {
+	parallel(t, working)
 	c := shared(t, 4)
 	require.NotEqual(t, "300", on(t, c, "node0001", "sh", "-c", "ulimit -S -n"))
 	o := limited(t, c, "--hosts", "node0001", "sh", "-c", "ulimit -S -n")
@@ -76,7 +77,7 @@ func TestLimitOfFiles(t *testing.T) {
 // TestHungStart lets a file system of an inner node hang when the ranks of the node start. The launch must fail in time
 // with a message about that, and leave only processes that cannot be killed.
 func TestHungStart(t *testing.T) {
-	t.Parallel()
+	parallel(t, waiting)
 	c := own(t, cluster.Config{Nodes: 3})
 	const node = "node0002"
 	for _, other := range c.Nodes() {
@@ -133,7 +134,7 @@ func TestHungStart(t *testing.T) {
 // TestUnkillable ends a job with a rank that sleeps in the kernel. The message must name its host and process id, and
 // no other process may be left.
 func TestUnkillable(t *testing.T) {
-	t.Parallel()
+	parallel(t, waiting)
 	c := own(t, cluster.Config{Nodes: 3})
 	const node = "node0002"
 	waits, end := stick(t, c, node)

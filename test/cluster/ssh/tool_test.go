@@ -37,6 +37,7 @@ func compiled(t *testing.T, c *cluster.Cluster, name string) string {
 // additional hosts, which get the topology, hosts and ports. The back ends count the ranks on their nodes. The sum must
 // arrive at the front end over the connections of the tree.
 func TestToolTree(t *testing.T) {
+	parallel(t, working)
 	c := shared(t, 4)
 	front, node := compiled(t, c, "front"), compiled(t, c, "node")
 	dir, err := os.MkdirTemp("", "ctl")
@@ -80,6 +81,7 @@ delete
 // stopped before their first instruction, and gdb must be able to attach to them on their nodes. They must run when
 // the debugger lets ibrun go on. If the debugger is killed instead, the job must end and leave no stopped rank.
 func TestMPIR(t *testing.T) {
+	parallel(t, working)
 	if _, err := exec.LookPath("gdb"); err != nil {
 		require.NoError(t, err, "package gdb is needed")
 	}

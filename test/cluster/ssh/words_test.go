@@ -15,6 +15,7 @@ import (
 // TestOptionsOverNodes tests options that need nodes with their own names, files and devices: hosts for each program,
 // and files and terminals on a node.
 func TestOptionsOverNodes(t *testing.T) {
+	parallel(t, working)
 	c := shared(t, 4)
 	lines := func(out string) string {
 		all := strings.Split(strings.TrimSpace(out), "\n")
