@@ -131,8 +131,8 @@ func (j *Job) Wait() int {
 	return j.Cmd.ProcessState.ExitCode()
 }
 
-// Run runs a program, waits for it, and returns its exit code and output. The program has the environment of the job, by
-// which ibrun ctl and the library for tools find the job's control socket.
+// Run runs a program, waits for it, and returns its exit code and output. The program has the environment of the job,
+// by which ibrun ctl and the library for tools find the job's control socket.
 func (j *Job) Run(program string, args ...string) Outcome {
 	j.t.Helper()
 	cmd := exec.CommandContext(j.t.Context(), program, args...)
