@@ -18,18 +18,18 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// These programs are also used by tests of other packages.
+// Paths of programs. Tests of other packages use the same files.
 const (
 	mpi        = "../mpi/testdata/mpi.c"
 	pmixClient = "../mpi/testdata/pmixclient.c"
 	mpi4py     = "../mpi/testdata/peers.py"
 )
 
-// output runs a command on the front.
+// output runs a command on the front, waits for it, and returns its exit code and output.
 func output(t *testing.T, c *cluster.Cluster, argv ...string) launch.Outcome {
 	t.Helper()
 	cmd := c.Command(t.Context(), argv...)
-	// mpirun leaves a folder behind, and sometimes an ssh that still has its output open.
+	// mpirun does not remove its session folder. Sometimes an ssh of it keeps the output open after mpirun has exited.
 	cmd.Env = append(os.Environ(), "TMPDIR="+c.Shared())
 	cmd.WaitDelay = waitfor.Deadline
 	return launch.Finish(t, cmd)
@@ -39,14 +39,15 @@ func output(t *testing.T, c *cluster.Cluster, argv ...string) launch.Outcome {
 func TestFleet(t *testing.T) {
 	newer := suite.Newer(t)
 	c := cluster.Require(t, cluster.Config{Nodes: 2, Share: newer.Folders()})
-	t.Run("entered", func(t *testing.T) { entered(t, c, newer) })
-	t.Run("Open MPI 5 under its own launcher", func(t *testing.T) { underItsOwnLauncher(t, c, newer) })
-	t.Run("client of PMIx", func(t *testing.T) { clientOfPMIx(t, c, suite.Own(), newer) })
+	t.Run("entered", func(t *testing.T) { testEntered(t, c, newer) })
+	t.Run("Open MPI 5 under its own launcher", func(t *testing.T) { testOpenMPI5(t, c, newer) })
+	t.Run("client of PMIx", func(t *testing.T) { testPMIxClient(t, c, suite.Own(), newer) })
 }
 
-// entered requires that a command under fleet is the caller's process on the caller's host, and has the programs
-// of the other suite, which it cannot change.
-func entered(t *testing.T, c *cluster.Cluster, newer suite.Suite) {
+// testEntered runs a shell by command fleet on a node. The shell must have the process ID, working directory, open
+// files and environment of its caller, and the host name, /dev/shm and /etc/hosts of the node. Its /usr must be
+// that of Debian 13, and read-only.
+func testEntered(t *testing.T, c *cluster.Cluster, newer suite.Suite) {
 	const script = `. /etc/os-release; echo $VERSION_ID; echo $$; pwd; cat /proc/sys/kernel/hostname /etc/hostname
 echo 5 >&5; ls /dev/shm; echo $OF_THE_CALLER; cat /etc/hosts; > /usr/new || echo refused`
 	enter := newer.Command(t, c.Shared(), "sh", "-c", script)
@@ -58,7 +59,7 @@ exec 5>&1 "$@"`
 	hosts, err := os.ReadFile(filepath.Join(c.Etc(), "hosts"))
 	require.NoError(t, err)
 	require.Equal(t, "13", got[1])
-	require.Equal(t, got[0], got[2], "the same process")
+	require.Equal(t, got[0], got[2], "fleet must execute the command in its own process")
 	rest := c.Shared() + "\nnode0001\nnode0001\n5\nof-the-node\nkept\n" + string(hosts) + "refused\n"
 	require.Equal(t, rest, strings.Join(got[3:], "\n"))
 
@@ -67,13 +68,13 @@ exec 5>&1 "$@"`
 	require.Regexp(t, `^fleet: \S+ is no root file system: `, string(out))
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	require.NoError(t, err)
-	require.NotContains(t, string(mounts), enter[1], "mounts end with the command")
+	require.NotContains(t, string(mounts), enter[1], "the mounts of fleet must be in a namespace that has ended")
 }
 
-// underItsOwnLauncher runs programs of Open MPI 5 under its own mpirun over ssh. They must end well, so that a
-// failure under ibrun is not one of the cluster or of Open MPI. docs/mpi-programs.md lists programs that fail
-// under mpirun.
-func underItsOwnLauncher(t *testing.T, c *cluster.Cluster, newer suite.Suite) {
+// testOpenMPI5 runs programs of Open MPI 5 under its own mpirun over ssh. They must succeed. This shows that a failure
+// of the same programs under ibrun is not caused by the cluster or by Open MPI. docs/mpi-programs.md lists programs
+// that fail under mpirun.
+func testOpenMPI5(t *testing.T, c *cluster.Cluster, newer suite.Suite) {
 	own := newer.MPI(t, mpi, filepath.Join(c.Shared(), "mpi"))
 	mpirun := append(newer.Launcher(t, c.Shared()), "--host", "node0001:1,node0002:1", "-n", "2")
 	script, err := filepath.Abs(mpi4py)
@@ -87,9 +88,9 @@ func underItsOwnLauncher(t *testing.T, c *cluster.Cluster, newer suite.Suite) {
 	}
 }
 
-// clientOfPMIx runs the client of PMIx under mpirun, whose server is libpmix. It must print the lines that
-// test/mpi/nodes requires under ibrun.
-func clientOfPMIx(t *testing.T, c *cluster.Cluster, suites ...suite.Suite) {
+// testPMIxClient runs pmixclient.c under mpirun, which uses the PMIx server of libpmix. The program must print the
+// lines that package test/mpi/nodes requires under ibrun.
+func testPMIxClient(t *testing.T, c *cluster.Cluster, suites ...suite.Suite) {
 	for _, s := range suites {
 		client := s.PMIx(t, pmixClient, filepath.Join(c.Shared(), s.Name+"-pmixclient"))
 		o := output(t, c, append(s.Launcher(t, c.Shared()), "--host", "node0001:4,node0002:4",
@@ -99,7 +100,8 @@ func clientOfPMIx(t *testing.T, c *cluster.Cluster, suites ...suite.Suite) {
 	}
 }
 
-// withoutSlots removes the lines with the size of the universe, for which mpirun counts slots or nodes.
+// withoutSlots removes the lines with the universe size. mpirun reports the number of slots or of nodes there, and
+// ibrun the number of ranks.
 func withoutSlots(all []string) []string {
 	return slices.DeleteFunc(all, func(line string) bool { return strings.Contains(line, ": univ-size = ") })
 }

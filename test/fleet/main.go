@@ -2,13 +2,13 @@
 //
 //	fleet ROOT COMMAND [ARG...]
 //
-// test/fleet/build makes ROOT. The command sees ROOT's /usr and /etc, read-only. It sees all other folders as the
-// caller does, such as /proc, /dev, /tmp and home directories. Some files of /etc are also the host's: its name,
-// addresses, users and the configuration of ssh. The command keeps the caller's process id, descriptors,
-// environment, working directory and network. All mounts are in a mount namespace that ends with the command.
-// fleet needs root.
+// ROOT is a root file system that test/fleet/build has made. The command sees ROOT's /usr and /etc, which are
+// read-only. It sees all other folders as the caller does, such as /proc, /dev, /tmp and home directories. The files of
+// /etc with the host name, addresses, users and the configuration of ssh are those of the host, too. The command keeps
+// the caller's process ID, descriptors, environment, working directory and network. All mounts are in a mount namespace
+// that ends with the command. fleet must be run as root.
 //
-// If the command cannot be run, the exit code is 125, and standard error has a line that says why.
+// If the command cannot be run, the exit code is 125, and a line on standard error has the reason.
 package main
 
 import (
@@ -24,11 +24,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownFolders lists the folders of / that come from ROOT. All others come from the host.
+// ownFolders lists the folders and symbolic links of / that are ROOT's. All other folders are those of the host.
 var ownFolders = []string{"usr", "etc", "bin", "sbin", "lib", "lib32", "lib64", "libx32"}
 
-// hostParts lists the parts of /etc that come from the host: its name, addresses, users and ssh. ROOT has empty
-// files in their places.
+// hostParts lists the files and folders of /etc that are those of the host: its name, addresses, users and the
+// configuration of ssh. The host's versions are mounted over those of ROOT, so ROOT must have all of them.
 var hostParts = []string{"hosts", "hostname", "passwd", "group", "nsswitch.conf", "resolv.conf", "machine-id", "ssh"}
 
 func main() {
@@ -41,7 +41,7 @@ func main() {
 	os.Exit(125)
 }
 
-// become executes the command in this process. It returns only if that fails.
+// become executes the command in this process, so that the command replaces fleet. It returns only if that fails.
 func become(root string, argv []string) error {
 	folder, err := os.Getwd()
 	if err != nil {
@@ -73,9 +73,9 @@ func become(root string, argv []string) error {
 	return fmt.Errorf("%s: %w", path, syscall.Exec(path, argv, os.Environ()))
 }
 
-// assemble mounts a file system over root with root's own folders and all other folders of the host.
+// assemble mounts a new file system over root. In it, ownFolders are those of root, and all others those of the host.
 func assemble(root string) error {
-	own := map[string]int{} // descriptors, since the new file system covers the paths
+	own := map[string]int{} // descriptors of root's folders, because the new file system hides their paths
 	for _, name := range []string{"usr", "etc"} {
 		fd, err := unix.Open(filepath.Join(root, name), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
@@ -94,7 +94,7 @@ func assemble(root string) error {
 	if err := unix.Mount("fleet", root, "tmpfs", 0, "mode=0755"); err != nil {
 		return fmt.Errorf("mount tmpfs on %s: %w", root, err)
 	}
-	// The host's folder that contains root is mounted in it, and must not contain this file system again.
+	// The folder of the host that contains root is mounted below. That mount must not include this file system itself.
 	if err := unix.Mount("", root, "", unix.MS_UNBINDABLE, ""); err != nil {
 		return fmt.Errorf("cannot make %s unbindable: %w", root, err)
 	}
@@ -128,7 +128,7 @@ func assemble(root string) error {
 	return nil
 }
 
-// links returns the symbolic links in the top folder of a root, such as bin to usr/bin.
+// links returns the symbolic links in the folder root and their targets, such as "usr/bin" for "bin".
 func links(root string) (map[string]string, error) {
 	entries, err := os.ReadDir(root)
 	if err != nil {
@@ -147,7 +147,7 @@ func links(root string) (map[string]string, error) {
 	return found, nil
 }
 
-// bind makes a folder and mounts another one there, with everything that is mounted in it.
+// bind makes the folder to, and mounts the folder from on it, with all file systems that are mounted in from.
 func bind(from, to string) error {
 	if err := os.Mkdir(to, 0o755); err != nil {
 		return err
@@ -155,7 +155,7 @@ func bind(from, to string) error {
 	return cover(from, to)
 }
 
-// cover mounts a file or folder over an existing one.
+// cover mounts the file or folder from over the existing file or folder to.
 func cover(from, to string) error {
 	if err := unix.Mount(from, to, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("bind %s on %s: %w", from, to, err)

@@ -9,9 +9,9 @@ import (
 // notFound is PMIX_ERR_NOT_FOUND.
 const notFound = -46
 
-// PMIxAnswers returns the sorted lines that all ranks of test/mpi's pmixclient.c print together. The first perNode
-// ranks are on node0001, the next ones on node0002, and so on. The line of univ-size is left out, because
-// launchers give it different meanings.
+// PMIxAnswers returns the lines that a job of test/mpi/testdata/pmixclient.c must print, sorted. The first perNode
+// ranks are on node0001, the next perNode ranks on node0002, and so on. The lines with univ-size are left out, because
+// launchers disagree about this value: it can be the number of ranks, slots or nodes.
 func PMIxAnswers(ranks, perNode int) (all []string) {
 	for rank := range ranks {
 		say := func(what, format string, args ...any) {
@@ -48,8 +48,8 @@ func PMIxAnswers(ranks, perNode int) (all []string) {
 	return all
 }
 
-// MPIAnswers returns the sorted lines that all ranks of test/mpi's mpi.c print together. what is the argument of
-// mpi.c, in which several names can be joined by "+".
+// MPIAnswers returns the lines that a job of test/mpi/testdata/mpi.c must print, sorted. what is the first argument of
+// mpi.c. It has the names of one or more parts of that program, joined by "+".
 func MPIAnswers(ranks int, what string) (all []string) {
 	for rank := range ranks {
 		for part := range strings.SplitSeq(what, "+") {

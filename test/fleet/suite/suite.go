@@ -1,12 +1,13 @@
-// Package suite gives tests the MPI libraries of two Debian suites: those of this machine, and those of Debian 13
-// in a root file system of their own. test/fleet/build makes that root and caches it.
+// Package suite compiles and runs programs with the MPI libraries of two Debian suites: that of this machine, and
+// Debian 13. The script test/fleet/build unpacks the packages of Debian 13 in a separate root file system, which is
+// cached.
 //
 //	newer := suite.Newer(t)
 //	c := cluster.Require(t, cluster.Config{Nodes: 4, Share: newer.Folders()})
 //	program := newer.MPI(t, "../mpi/testdata/mpi.c", c.Shared()+"/mpi")
 //	argv := newer.Command(t, c.Shared(), program, "ring") // for ibrun, or for the suite's own mpirun
 //
-// Package suite does not install anything. If a library is missing, the test fails with the name of its package.
+// No packages are installed on this machine. If a library is missing, the test fails with the name of its package.
 package suite
 
 import (
@@ -21,23 +22,24 @@ import (
 	"ibrun/test/compiled"
 )
 
-// keyring is the file with the keys of Debian's releases. Only Debian has it.
+// keyring is the file with the keys of Debian's releases. If it is missing, this machine is probably not Debian.
 const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
-// cache is the user's cache directory. It is read before a TestMain sets another one for ibrun.
+// cache is the user's cache directory. It is determined when the package is initialized, before product.Run sets
+// XDG_CACHE_HOME to a temporary folder.
 var cache, errCache = os.UserCacheDir()
 
-// Suite is a Debian suite with programs and libraries.
+// Suite is a release of Debian with its programs and libraries.
 type Suite struct {
-	Name string // for messages of tests
+	Name string // "own" or "newer", for names and messages of tests
 	root string // its root file system, or "" for this machine
 }
 
 // Own returns the suite of this machine.
 func Own() Suite { return Suite{Name: "own"} }
 
-// Newer returns Debian 13 with Open MPI 5, libpmix 5 and mpi4py. If its root is missing, Newer builds it, and
-// downloads 55 MB. It skips the test if this machine is not Debian, or without root.
+// Newer returns Debian 13 with Open MPI 5, libpmix 5 and mpi4py. If its root file system is not cached, Newer makes it,
+// which downloads 55 MB. It skips the test if keyring is missing or if the test does not run as root.
 func Newer(t *testing.T) Suite {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -60,7 +62,7 @@ func Newer(t *testing.T) Suite {
 	return Suite{Name: "newer", root: strings.TrimSpace(string(out))}
 }
 
-// Folders returns the folders that a host must see to run the suite's programs.
+// Folders returns the folders that the nodes of a virtual cluster must share to run the suite's programs.
 func (s Suite) Folders() []string {
 	if s.root == "" {
 		return nil
@@ -68,8 +70,9 @@ func (s Suite) Folders() []string {
 	return []string{s.root}
 }
 
-// Command returns an argument list that runs a command with the suite's files, on any host that sees the folder.
-// It builds command fleet in the folder if it is missing.
+// Command returns the arguments of a command that runs argv with the files of the suite. For this machine's suite these
+// are argv itself. For the newer one they start with command fleet, which Command builds in folder if it is missing
+// there. All hosts that run the command must see this folder.
 func (s Suite) Command(t *testing.T, folder string, argv ...string) []string {
 	t.Helper()
 	if s.root == "" {
@@ -86,8 +89,8 @@ func (s Suite) Command(t *testing.T, folder string, argv ...string) []string {
 	return append([]string{enter, s.root}, argv...)
 }
 
-// Launcher returns the arguments of the suite's own mpirun. It runs as root, and over ssh if hosts are named. It
-// does not bind ranks, because all nodes of a virtual cluster have the same CPUs.
+// Launcher returns the arguments of the suite's own mpirun, to which a test appends options and a program. mpirun may
+// run as root. It does not bind ranks to CPUs, because all nodes of a virtual cluster share the same CPUs.
 func (s Suite) Launcher(t *testing.T, folder string) []string {
 	t.Helper()
 	mpirun := []string{"mpirun.openmpi", "--allow-run-as-root", "--bind-to", "none"}
@@ -98,13 +101,13 @@ func (s Suite) Launcher(t *testing.T, folder string) []string {
 	return s.Command(t, folder, mpirun...)
 }
 
-// MPI compiles a C program with the suite's Open MPI to a path, and returns the path.
+// MPI compiles the C file source with the suite's Open MPI to the program path, and returns path.
 func (s Suite) MPI(t *testing.T, source, path string) string {
 	t.Helper()
 	return s.openMPI(t, source, path, "-lmpi")
 }
 
-// SHMEM compiles a C program with the suite's OpenSHMEM to a path, and returns the path.
+// SHMEM compiles the C file source with the suite's OpenSHMEM to the program path, and returns path.
 func (s Suite) SHMEM(t *testing.T, source, path string) string {
 	t.Helper()
 	return s.openMPI(t, source, path, "-loshmem")
@@ -116,14 +119,15 @@ func (s Suite) openMPI(t *testing.T, source, path, library string) string {
 	return s.compile(t, source, path, "-I"+lib+"/openmpi/include", "-L"+lib+"/openmpi/lib", "-L"+lib, library)
 }
 
-// PMIx compiles a C program with the suite's libpmix to a path, and returns the path.
+// PMIx compiles the C file source with the suite's libpmix to the program path, and returns path.
 func (s Suite) PMIx(t *testing.T, source, path string) string {
 	t.Helper()
 	lib := s.libraries(t, "pmix2", "libpmix-dev")
 	return s.compile(t, source, path, "-I"+lib+"/pmix2/include", "-L"+lib+"/pmix2/lib", "-L"+lib, "-lpmix")
 }
 
-// libraries returns the folder of the suite's libraries. It fails the test if the headers of name are missing.
+// libraries returns the folder of the suite's libraries, such as /usr/lib/x86_64-linux-gnu. If the headers of the
+// library name are missing there, it fails the test with a message that names the package pkg.
 func (s Suite) libraries(t *testing.T, name, pkg string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(s.root+"/", "usr/lib/*-linux-gnu", name, "include"))
@@ -133,9 +137,9 @@ func (s Suite) libraries(t *testing.T, name, pkg string) string {
 	return filepath.Dir(filepath.Dir(found[0]))
 }
 
-// compile runs this machine's compiler, also for the newer suite. A program that is linked with the older C library
-// runs with the newer one. The libraries of the newer suite need symbols that only the newer C library has, so the
-// linker ignores symbols that shared libraries miss.
+// compile runs this machine's compiler, for both suites. A program of the newer suite is therefore linked with this
+// machine's older C library, and runs with the newer one. Its MPI libraries need symbols that only the newer C library
+// has, so the linker is told to ignore undefined symbols in shared libraries.
 func (s Suite) compile(t *testing.T, source, path string, options ...string) string {
 	t.Helper()
 	argv := append([]string{"gcc", "-Wall", "-Wextra", "-Werror", source}, options...)
@@ -145,13 +149,13 @@ func (s Suite) compile(t *testing.T, source, path string, options ...string) str
 	return Compile(t, path, argv...)
 }
 
-// MPICH compiles a C program with this machine's MPICH to a path, and returns the path.
+// MPICH compiles the C file source with this machine's MPICH to the program path, and returns path.
 func MPICH(t *testing.T, source, path string) string {
 	t.Helper()
 	return Compile(t, path, "mpicc.mpich", source)
 }
 
-// Compile calls compiled.Program, returns the path, and fails the test on an error.
+// Compile calls compiled.Program and returns path. It fails the test if the compiler fails.
 func Compile(t *testing.T, path string, argv ...string) string {
 	t.Helper()
 	if err := compiled.Program(path, argv...); err != nil {
@@ -160,7 +164,7 @@ func Compile(t *testing.T, path string, argv ...string) string {
 	return path
 }
 
-// module returns the folder of the module of the test.
+// module returns the top folder of this Go module.
 func module(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
