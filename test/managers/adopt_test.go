@@ -13,8 +13,8 @@ import (
 	"ibrun/internal/skip"
 )
 
-// pamAdopt is a PAM module that moves a user's ssh session into the user's job on that node, and refuses users
-// without a job there. It does not apply to root.
+// pamAdopt is the path of a PAM module of Slurm. It moves the processes of an ssh session into the cgroup of the user's
+// job on the node, and refuses users who have no job there. It does not apply to root.
 const pamAdopt = "/lib/security/pam_slurm_adopt.so"
 
 // The name and the id of the user whose ssh sessions are adopted.
@@ -23,8 +23,8 @@ const (
 	adoptedID   = 5000
 )
 
-// adopted configures the nodes to adopt ssh sessions, and creates a user there. It returns the words before a
-// command that run it as that user.
+// adopted configures the nodes to adopt ssh sessions, and creates the user adoptedUser on all hosts. It returns the
+// arguments to be put before a command so that it runs as this user.
 func (b *bed) adopted() []string {
 	if _, err := os.Stat(pamAdopt); err != nil {
 		skip.Because(b.t, "pam_slurm_adopt is missing: make test-managers installs it")

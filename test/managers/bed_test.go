@@ -28,19 +28,19 @@ var launcher string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	_ = flag.Set("test.parallel", "3") // the tests of all three managers mostly wait
+	_ = flag.Set("test.parallel", "3") // three tests at the same time, because they mostly wait
 	os.Exit(product.Run(m, &launcher))
 }
 
-// most is the longest time that a test waits, so that no test hangs.
+// most is the time after which a test or subtest fails, so that it cannot hang.
 const most = 8 * time.Minute
 
-// scheduler is a Slurm or a Grid Engine.
+// scheduler is the resource manager of a bed: a *Slurm or a *GridEngine.
 type scheduler interface {
 	Command(ctx context.Context, args ...string) *exec.Cmd
 }
 
-// bed is a resource manager on a cluster.
+// bed is a virtual cluster with a running resource manager and a copy of ibrun.
 type bed struct {
 	t *testing.T
 	c *cluster.Cluster
@@ -49,7 +49,7 @@ type bed struct {
 	ibrun string
 }
 
-// of returns the bed for a subtest.
+// of returns a copy of the bed for the subtest t, with a time limit of its own.
 func (b *bed) of(t *testing.T) *bed {
 	ctx, cancel := context.WithTimeout(t.Context(), most)
 	t.Cleanup(cancel)
@@ -67,7 +67,7 @@ func slurmOn(t *testing.T, on cluster.Config, cfg SlurmConfig) *bed {
 		skip.Because(t, "Slurm is missing: make test-managers installs it")
 	}
 	if !HasGroups() {
-		skip.Because(t, "no cgroups of version 1, without which Slurm itself signals all processes of a job")
+		skip.Because(t, "cgroups of version 1 are missing: without them Slurm itself signals all processes of a job")
 	}
 	var s *Slurm
 	t.Cleanup(func() { // runs after the cluster has ended
@@ -85,7 +85,7 @@ func slurmOn(t *testing.T, on cluster.Config, cfg SlurmConfig) *bed {
 	return newBed(ctx, t, c, s)
 }
 
-// newBed returns a bed, and copies ibrun to a path that all hosts see.
+// newBed returns a bed, and copies ibrun to the folder that all hosts share.
 func newBed(ctx context.Context, t *testing.T, c *cluster.Cluster, m scheduler) *bed {
 	b := &bed{t, c, m, ctx, filepath.Join(c.Shared(), "ibrun")}
 	binary, err := os.ReadFile(launcher)
@@ -94,7 +94,7 @@ func newBed(ctx context.Context, t *testing.T, c *cluster.Cluster, m scheduler) 
 	return b
 }
 
-// run runs a command on the front and returns its output. The command must succeed.
+// run runs a command on the front, requires that it succeeds, and returns its standard output without spaces around it.
 func (b *bed) run(args ...string) string {
 	cmd := b.Command(b.ctx, args...)
 	var out, errs bytes.Buffer
@@ -104,32 +104,32 @@ func (b *bed) run(args ...string) string {
 	return strings.TrimSpace(out.String())
 }
 
-// script writes a shell script to a path that all hosts see.
+// script writes a shell script to the folder that all hosts share, and returns its path.
 func (b *bed) script(name, text string) string {
 	path := filepath.Join(b.c.Shared(), name)
 	require.NoError(b.t, executable.Write(path, []byte("#!/bin/bash\n"+text)))
 	return path
 }
 
-// read returns what a job has written to a file so far.
+// read returns the contents of a file in the folder that all hosts share, or "" if there is no such file.
 func (b *bed) read(name string) string {
 	text, _ := os.ReadFile(filepath.Join(b.c.Shared(), name))
 	return string(text)
 }
 
-// until waits for a condition.
+// until calls f every 400 ms until it returns true. If the time limit of the bed expires, the test fails.
 func (b *bed) until(what string, f func() bool) {
 	b.t.Helper()
 	for !f() {
 		select {
 		case <-b.ctx.Done():
 			b.t.Fatalf("waited for %s: %v", what, b.ctx.Err())
-		case <-time.After(400 * time.Millisecond): // reading all processes or the queue takes CPU time
+		case <-time.After(400 * time.Millisecond): // most conditions list all processes, which takes CPU time
 		}
 	}
 }
 
-// emptied waits until no process has the launcher of a job, or word, in its command line.
+// emptied waits until no process of any host has launcher, the path of ibrun, or word in its command line.
 func (b *bed) emptied(launcher, word string) {
 	b.t.Helper()
 	b.until("the end of all processes of the job", func() bool {

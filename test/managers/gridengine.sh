@@ -1,7 +1,8 @@
 #!/bin/bash
-# Starts Grid Engine on a virtual cluster: gridengine.sh DIR NODES... It runs on the front, which is qmaster and
-# submit host. There is one parallel environment, mpi, and one queue, all.q, with two slots on each node.
-set -u # without -e: qconf fails for things that exist already; the caller waits until nodes take jobs
+# gridengine.sh DIR NODES... starts Grid Engine on a virtual cluster, with its files in DIR. It runs on the front, which
+# becomes the master host and a submit host. It configures one parallel environment, mpi, and one queue, all.q, with two
+# slots on each node.
+set -u # without -e, because qconf fails if an object exists already; the caller checks that all nodes accept jobs
 dir=$1
 shift
 var=/var/lib/gridengine
@@ -26,7 +27,7 @@ for host in "$@"; do
 	qconf -as "$host"
 done
 
-# The file must have the name of the configuration, global.
+# qconf takes the name of the configuration from the name of the file, so the file must be called global.
 qconf -sconf | sed -e "s#^execd_spool_dir.*#execd_spool_dir $dir/execd#" \
 	-e 's#^execd_params.*#execd_params ENABLE_ADDGRP_KILL=TRUE#' \
 	-e 's#^min_[ug]id.*##' -e 's#^gid_range.*#gid_range 20000-20100#' >"$dir/global"

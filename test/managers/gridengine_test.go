@@ -15,8 +15,8 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// TestGridEngine runs jobs in a real Grid Engine of four nodes without sshd. Ranks must be on the nodes of the job,
-// and qdel must end all processes.
+// TestGridEngine runs jobs in a real Grid Engine with four nodes, which have no sshd. Two ranks must run on each node
+// until all ranks have a place, and qdel must end all processes of a job.
 func TestGridEngine(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("/usr/sbin/sge_qmaster"); err != nil {

@@ -1,6 +1,7 @@
 // Package managers starts a real Slurm or a real Grid Engine on a virtual cluster, for tests and benchmarks. The
-// front is the controller and the login node, and all nodes compute. The packages of both must be installed (make
-// test-managers installs them). Daemons and files of the machine itself are left alone.
+// front is the controller and the login node, and all nodes are compute nodes. Their Debian packages must be installed,
+// which make test-managers does. All daemons run in the virtual cluster. Those that run on this machine itself are not
+// used or changed.
 package managers
 
 import (
@@ -22,14 +23,14 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// SlurmConfig is a configuration of Slurm.
+// SlurmConfig has the settings of a Slurm that differ between tests.
 type SlurmConfig struct {
-	CPUs    int      // of each node in slurm.conf; the machine may have fewer unless Confine is set
-	Confine bool     // limit jobs and steps to their CPUs by cgroups of version 1
+	CPUs    int      // of each node in slurm.conf; may exceed the CPUs of this machine unless Confine is set
+	Confine bool     // limit jobs and steps to their CPUs, with cgroups of version 1
 	Lines   []string // further lines of slurm.conf
 }
 
-// Slurm is a running Slurm.
+// Slurm is a Slurm that runs on a virtual cluster.
 type Slurm struct {
 	c       *cluster.Cluster
 	dir     string
@@ -37,19 +38,21 @@ type Slurm struct {
 	groups  []string // folders of the cgroups that makeGroups made
 }
 
-// hierarchies lists the cgroup hierarchies of version 1 that Slurm uses.
+// hierarchies lists the mount points of the cgroup hierarchies of version 1 that Slurm uses.
 var hierarchies = []string{"/sys/fs/cgroup/freezer", "/sys/fs/cgroup/cpuset"}
 
-// HasGroups reports whether this machine has the cgroups that Slurm is configured for.
+// HasGroups reports whether this machine has the hierarchies. Otherwise Slurm is configured to find the processes of a
+// job without cgroups.
 func HasGroups() bool {
 	_, err := os.Stat(hierarchies[0] + "/tasks")
 	return err == nil
 }
 
-// KillWait is the time from SIGTERM to SIGKILL when a job is ended. Slurm's default is 30 s.
+// KillWait is the time from SIGTERM to SIGKILL when Slurm ends a job. It is short for tests: Slurm's default is 30 s.
 const KillWait = 4 * time.Second
 
-// munge is a shell command that starts munged, by which the daemons of Slurm authenticate each other, on one host.
+// munge is a shell command that starts the daemon munged on a host. The daemons and commands of Slurm use it to
+// authenticate each other.
 const munge = `mkdir -p -m 755 /run/munge /run/slurmd && exec /usr/sbin/munged --force --num-threads 1 ` +
 	`--key-file KEY --socket /run/munge/munge.socket.2 --pid-file /run/munge/munged.pid ` +
 	`--log-file /run/munge/munged.log --seed-file /run/munge/seed`
@@ -77,26 +80,26 @@ func StartSlurm(ctx context.Context, c *cluster.Cluster, cfg SlurmConfig) (*Slur
 	return s, nil
 }
 
-// Environ returns the environment of this process, with the variable that the commands of this Slurm need.
+// Environ returns the environment of this process with SLURM_CONF, so that commands of Slurm use this Slurm.
 func (s *Slurm) Environ() []string { return append(os.Environ(), "SLURM_CONF="+s.conf()) }
 
 func (s *Slurm) conf() string { return filepath.Join(s.dir, "slurm.conf") }
 
-// Log returns the end of the log of a daemon: that of "slurmctld", or of slurmd on the node with this name.
+// Log returns the last 2000 bytes of a daemon's log. name is "slurmctld", or the name of a node for its slurmd.
 func (s *Slurm) Log(name string) string {
 	text, _ := os.ReadFile(filepath.Join(s.dir, name+".log"))
 	return string(text[max(0, len(text)-2000):])
 }
 
-// Command returns a command on the front.
+// Command returns a command that runs on the front with Environ.
 func (s *Slurm) Command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := s.c.Command(ctx, args...)
 	cmd.Env, cmd.Dir = s.Environ(), s.c.Shared()
 	return cmd
 }
 
-// makeGroups makes cgroups that the nodes use as the roots of their hierarchies. Otherwise the cgroups of another
-// Slurm on this machine would have the same paths, because its nodes and jobs have the same names.
+// makeGroups makes a cgroup in each of the hierarchies, which the nodes use as the root of the hierarchy. Without it,
+// two Slurms on this machine would use the same cgroups, because Slurm names them after nodes and jobs.
 func (s *Slurm) makeGroups() error {
 	if !HasGroups() {
 		return nil
@@ -110,7 +113,7 @@ func (s *Slurm) makeGroups() error {
 		for _, name := range []string{"cpuset.cpus", "cpuset.mems"} {
 			value, err := os.ReadFile(filepath.Join(root, name))
 			if err != nil {
-				continue // a file of the other hierarchy
+				continue // only the hierarchy cpuset has this file
 			}
 			if err := os.WriteFile(filepath.Join(own, name), value, 0o644); err != nil {
 				return err
@@ -120,8 +123,8 @@ func (s *Slurm) makeGroups() error {
 	return nil
 }
 
-// RemoveGroups removes the cgroups that makeGroups made, the innermost first. It must be called when all their
-// processes have ended.
+// RemoveGroups removes the cgroups that makeGroups made, and all cgroups in them. Call it after all processes in them
+// have ended, because a cgroup with processes cannot be removed.
 func (s *Slurm) RemoveGroups() {
 	for _, own := range s.groups {
 		var all []string
@@ -137,7 +140,7 @@ func (s *Slurm) RemoveGroups() {
 	}
 }
 
-// configure writes the configuration of Slurm and the key of munge.
+// configure writes slurm.conf, cgroup.conf and the key of munge.
 func (s *Slurm) configure(cfg SlurmConfig) error {
 	if err := os.MkdirAll(filepath.Join(s.dir, "state"), 0o755); err != nil {
 		return err
@@ -199,7 +202,7 @@ ConstrainCores=yes
 ConstrainRAMSpace=no
 `
 
-// start starts all daemons, and waits until all nodes are idle. Those on the front are children of this process.
+// start starts all daemons, and waits until all nodes are idle. The daemons on the front are children of this process.
 func (s *Slurm) start(ctx context.Context) error {
 	munge := strings.Replace(munge, "KEY", s.key(), 1)
 	if err := s.daemon("sh", "-c", munge+" --foreground"); err != nil {
@@ -237,14 +240,15 @@ func (s *Slurm) start(ctx context.Context) error {
 	}
 }
 
-// daemon is a process on the front.
+// daemon is a process on the front that Slurm.daemon has started.
 type daemon struct {
 	cmd   *exec.Cmd
 	ended chan struct{} // closed when the process has ended
 }
 
-// daemon starts a program on the front that ends with this process. The kernel kills it when the thread that
-// started it ends (golang.org/issue/27505), so that thread waits for it.
+// daemon starts a program on the front, which the kernel kills when this process ends (Pdeathsig). The kernel would
+// also kill it when the thread that started it ends (golang.org/issue/27505). So a goroutine is locked to this thread
+// until the program has ended.
 func (s *Slurm) daemon(args ...string) error {
 	cmd := s.c.Command(context.Background(), args...)
 	cmd.Env = s.Environ()
@@ -272,8 +276,8 @@ func (s *Slurm) daemon(args ...string) error {
 	return nil
 }
 
-// Close ends the daemons on the front. Those on the nodes end with the cluster. Then RemoveGroups can remove their
-// cgroups.
+// Close kills the daemons on the front, and waits until they have ended. The daemons on the nodes end with the cluster.
+// Call RemoveGroups after that.
 func (s *Slurm) Close() {
 	for _, d := range s.daemons {
 		_ = syscall.Kill(-d.cmd.Process.Pid, syscall.SIGKILL)

@@ -19,10 +19,11 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// where is the script of a rank that prints its rank, its node and what Slurm's variables say.
+// where is a shell command that prints a rank's number, its host name and the values of four variables of Slurm.
 const where = `echo "$IBRUN_RANK $(hostname) $SLURM_PROCID $SLURM_LOCALID $SLURM_NODEID $SLURM_NTASKS"`
 
-// places returns the sorted output of ranks that run where, on nodes with these numbers of ranks.
+// places returns the output, after sorted, of a job whose ranks run the command in the constant where. The job has
+// ranks[i] ranks on its node i.
 func places(ranks ...int) string {
 	var lines []string
 	size := 0
@@ -38,8 +39,9 @@ func places(ranks ...int) string {
 	return strings.Join(lines, "\n")
 }
 
-// sorted sorts lines by rank. It renames the nodes to node0001, node0002 and so on in the order of the lines, because
-// Slurm chooses the nodes of a job.
+// sorted returns the lines of a job's output, sorted by their first field, the rank. In the second field it replaces
+// the names of nodes by node0001, node0002 and so on, in the order of their first lines. So the result does not depend
+// on the nodes that Slurm has chosen for the job.
 func sorted(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	number := func(line string) int { n, _ := strconv.Atoi(strings.Fields(line + " -1")[0]); return n }
@@ -57,8 +59,8 @@ func sorted(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestSlurm runs jobs in a real Slurm of four nodes without sshd. Ranks must be where Slurm would put them, and no
-// process may be left.
+// TestSlurm runs jobs in a real Slurm with four nodes, which have no sshd. Each rank must run on the node on which
+// Slurm would start the task with this number. When a job has ended, all its processes must have ended.
 func TestSlurm(t *testing.T) {
 	t.Parallel()
 	b := slurm(t, 4, SlurmConfig{CPUs: 16})
@@ -91,7 +93,8 @@ func TestSlurm(t *testing.T) {
 	t.Run("warning", func(t *testing.T) { warned(b.of(t)) })
 }
 
-// starts runs ibrun by salloc and within steps. Each rank must be at its place.
+// starts runs ibrun under salloc, and under srun in an allocation. Each rank must run on the expected node, with the
+// expected variables of Slurm. rank is the path of a script with the command where.
 func (b *bed) starts(rank string) {
 	for _, c := range []struct {
 		words string
@@ -101,9 +104,9 @@ func (b *bed) starts(rank string) {
 		{"salloc -Q -N2 --exclusive -c8 IBRUN", places(2, 2)},
 		{"salloc -Q -N4 --ntasks-per-node=1 --mem=100 IBRUN --tree chain", places(1, 1, 1, 1)},
 		{"salloc -Q -N1 -n1 : -N2 -n4 --ntasks-per-node=2 IBRUN --tree chain", places(1, 2, 2)},
-		// A step on two of the job's three nodes. One of its tasks is ibrun.
+		// A step on two of the three nodes of the allocation. srun starts ibrun in both tasks of the step.
 		{"salloc -Q -N3 --ntasks-per-node=2 srun -Q -N2 -n2 IBRUN", places(1, 1)},
-		// ibrun runs while another step has all CPUs.
+		// Another step has all CPUs while ibrun runs.
 		{"salloc -Q -N2 --ntasks-per-node=1 sh -c 'srun -Q sleep 100 & IBRUN; kill $!'", places(1, 1)},
 	} {
 		words := strings.ReplaceAll(c.words, "IBRUN", b.ibrun)
@@ -118,10 +121,11 @@ func (b *bed) starts(rank string) {
 	}
 	step := b.run("salloc", "-Q", "-N4", "--ntasks-per-node=1", "sh", "-c", b.ibrun+" --shared-steps true && "+
 		"srun -Q -N1 -n1 sh -c 'echo $SLURM_STEP_ID'")
-	require.Equal(b.t, "1", step, "one step had all four agents")
+	require.Equal(b.t, "1", step, "ibrun must have started all four agents in one step, 0")
 }
 
-// trapper is the script of a rank that counts signals. Its processes are found by the name of its file.
+// trapper is the script of a rank that prints a line at its start and for each signal SIGNAL, and exits at SIGTERM. A
+// test replaces SIGNAL by the name of a signal. It finds the processes by the name of the script's file.
 const trapper = `n=0
 trap 'n=$((n+1)); echo "$SLURM_PROCID signal $n"' SIGNAL
 trap 'echo "$SLURM_PROCID term"; exit 0' TERM
@@ -129,10 +133,11 @@ echo "$SLURM_PROCID up"
 for i in $(seq 600); do sleep 0.5; done
 `
 
-// count returns how often a text occurs in a file.
+// count returns the number of times that text occurs in a file of the folder that all hosts share.
 func (b *bed) count(name, text string) int { return strings.Count(b.read(name), text) }
 
-// ends ends jobs in several ways without asking ibrun. No process may be left.
+// ends starts jobs, and ends them by scancel, by killing ibrun and by killing an srun that ibrun has started. All
+// processes of the job must end.
 func (b *bed) ends(t *testing.T) {
 	for n, c := range []struct {
 		name string
@@ -144,7 +149,7 @@ func (b *bed) ends(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := b.of(t)
-			// The shell is the root's parent, and outlives it.
+			// The shell that starts ibrun runs for another second after ibrun has ended.
 			rank := b.script("ends-rank", strings.Replace(trapper, "SIGNAL", "USR2", 1))
 			root := fmt.Sprintf("exec -a \"root %[1]s\" %[1]s --tree kary:2 %[2]s", b.ibrun, rank)
 			job := b.script("ends-job", "bash -c '"+root+"'; sleep 1")
@@ -158,7 +163,7 @@ func (b *bed) ends(t *testing.T) {
 	}
 }
 
-// kill kills the first process on any host whose command line begins with some words.
+// kill kills one process whose command line begins with words, on any host. The test fails if there is none.
 func (b *bed) kill(words string) {
 	all, err := b.c.AllProcesses()
 	require.NoError(b.t, err)
@@ -173,7 +178,8 @@ func (b *bed) kill(words string) {
 	b.t.Fatalf("no process %q", words)
 }
 
-// signal sends a signal to a job, as #SBATCH --signal does. Each rank must get it once.
+// signal sends SIGUSR1 to all steps of a job by scancel, as Slurm does for #SBATCH --signal. Each rank must get it
+// exactly once.
 func (b *bed) signal() {
 	rank := b.script("signal-rank", strings.Replace(trapper, "SIGNAL", "USR1", 1))
 	job := b.script("signal-job", b.ibrun+" --tree chain "+rank)
@@ -183,11 +189,11 @@ func (b *bed) signal() {
 	b.until("all ranks to get USR1", func() bool { return b.count("signal.out", "signal 1") == 8 })
 	b.run("scancel", id)
 	b.emptied(b.ibrun, rank)
-	require.Zero(b.t, b.count("signal.out", "signal 2"), "no rank gets it twice")
+	require.Zero(b.t, b.count("signal.out", "signal 2"), "each rank must get the signal only once")
 }
 
-// apart starts a job of two nodes, with ibrun under another name, so that its processes can be told from those of
-// jobs that run at the same time.
+// apart submits a job of two ranks on two nodes with sbatch, and returns when the ranks run. It uses a link to ibrun
+// with another name, because emptied must find the processes of this job only while other jobs run.
 func (b *bed) apart(name string, options ...string) (id, launcher, rank string) {
 	launcher = filepath.Join(b.c.Shared(), name)
 	require.NoError(b.t, os.Link(b.ibrun, launcher))
@@ -199,9 +205,9 @@ func (b *bed) apart(name string, options ...string) (id, launcher, rank string) 
 	return id, launcher, rank
 }
 
-// warned starts a job with --signal=USR1@10 that has 39 s left, and returns a function that waits until the signal
-// has reached all ranks. Slurm checks time limits every 30 s. It sends the signal at the first check that is less
-// than 40 s before the end.
+// warned starts a job with --signal=USR1@10, and sets its end to 39 s from now. It returns a function that waits until
+// the signal has reached all ranks, and ends the job. Slurm checks time limits every 30 s, and sends the signal at the
+// first check that is less than 40 s before the end.
 func (b *bed) warned() func(*bed) {
 	id, launcher, rank := b.apart("warned", "-t2", "--signal=USR1@10")
 	b.run("scontrol", "update", "JobId="+id, "EndTime=now+39")
@@ -209,16 +215,17 @@ func (b *bed) warned() func(*bed) {
 		b.until("all ranks to be warned", func() bool { return b.count("warned.out", "signal 1") == 2 })
 		b.run("scancel", "-n", "warned-job")
 		b.emptied(launcher, rank)
-		require.Zero(b.t, b.count("warned.out", "signal 2"), "no rank gets it twice")
+		require.Zero(b.t, b.count("warned.out", "signal 2"), "each rank must get the signal only once")
 		for _, rank := range []string{"0", "1"} {
 			before, _, _ := strings.Cut(b.read("warned.out"), rank+" term")
-			require.Contains(b.t, before, rank+" signal 1", "the warning comes before the end")
+			require.Contains(b.t, before, rank+" signal 1", "the signal must arrive before SIGTERM")
 		}
 	}
 }
 
-// limited starts a job that has 5 s left, and returns a function that waits for its end. Slurm checks time limits
-// every 30 s. The function looks for the message of Slurm, because output of ranks may be lost with its srun.
+// limited starts a job, and sets its end to 5 s from now. It returns a function that waits until Slurm has reported the
+// time limit, which it checks every 30 s, and all processes have ended. The function does not check the output of the
+// ranks, because it may be lost when Slurm kills the srun that forwards it.
 func (b *bed) limited() func(*bed) {
 	id, launcher, rank := b.apart("limit", "-t1")
 	b.run("scontrol", "update", "JobId="+id, "EndTime=now+5")
@@ -228,12 +235,13 @@ func (b *bed) limited() func(*bed) {
 	}
 }
 
-var large = flag.Int("large", 0, "number of nodes of TestSlurmLarge, which does nothing if it is 0")
+var large = flag.Int("large", 0, "run TestSlurmLarge with `N` nodes; 0 skips it")
 
-// TestSlurmLarge starts and ends a job of many nodes. No process may be left.
+// TestSlurmLarge runs a job on many nodes to its end, and ends another one by scancel. All processes must end. The test
+// runs only with -large, such as in go test -tags managers ./test/managers -run TestSlurmLarge -large 64.
 func TestSlurmLarge(t *testing.T) {
 	if *large == 0 {
-		return // go test -tags managers ./test/managers -run TestSlurmLarge -large 64
+		return
 	}
 	b := slurm(t, *large, SlurmConfig{CPUs: 4})
 	all := strconv.Itoa(*large)
@@ -247,8 +255,9 @@ func TestSlurmLarge(t *testing.T) {
 	b.emptied(b.ibrun, rank)
 }
 
-// TestConfined runs jobs in a Slurm that limits jobs to their CPUs. Ranks of a job with one CPU on each node must
-// see that CPU only, and ranks of a job with two CPUs must see both.
+// TestConfined runs jobs in a Slurm that limits jobs to their CPUs. If a job has one CPU on each node, its ranks must
+// be allowed to use only that CPU, with agents started by srun and by ssh. If it has two, its ranks must be allowed to
+// use both. If Slurm has bound ibrun to one CPU of two, ibrun must print a hint.
 func TestConfined(t *testing.T) {
 	t.Parallel()
 	b := slurmOn(t, cluster.Config{Nodes: 2, SSHD: []string{"UsePAM yes"}},
@@ -268,8 +277,8 @@ func TestConfined(t *testing.T) {
 			"--bind-to", "none", cpus)...))
 	})
 	two := b.run("salloc", "-Q", "-N2", "--ntasks-per-node=2", b.ibrun, "--bind-to", "none", cpus)
-	require.Equal(t, "0-1 0-1 0-1 0-1", strings.Join(strings.Fields(two), " "), "all CPUs of the job on each node")
-	// A step of one task binds ibrun to a core, and with it the ranks that ibrun starts itself.
+	require.Equal(t, "0-1 0-1 0-1 0-1", strings.Join(strings.Fields(two), " "), "both CPUs of each node")
+	// srun binds ibrun to one core. Ranks that ibrun itself starts on this node inherit that.
 	cmd := b.Command(b.ctx, "salloc", "-Q", "-N1", "--ntasks-per-node=2", "srun", "-Q", "-n1", "--exact", b.ibrun, "-n",
 		"2", cpus)
 	said, err := cmd.CombinedOutput()
