@@ -17,8 +17,8 @@ import (
 	"ibrun/test/launch"
 )
 
-// withLIBI returns the program testdata/libi.cc, which uses the API of LIBI. It is compiled as C++ with sanitizers.
-// The library itself is compiled as C.
+// withLIBI compiles testdata/libi.cc, which uses the C++ API of LIBI, and returns the path of the program. The library
+// for tools, on which that API is built, is compiled as C. Both have sanitizers.
 func withLIBI(t *testing.T) string {
 	t.Helper()
 	sources, err := filepath.Glob("../../cgo/tool/*.c")
@@ -36,9 +36,9 @@ func withLIBI(t *testing.T) string {
 	return compiled(t, "libi", argv...)
 }
 
-// TestLIBI runs a program that starts several sessions of LIBI by ibrun. Each session must have its own hosts,
-// numbers, programs, environment, collectives and data. A launch on hosts of an existing job must not start another
-// job, and a launch on other hosts must.
+// TestLIBI runs a program that starts several sessions of LIBI with ibrun. Members of a session must have the hosts,
+// ranks, program and environment of this session, and must exchange data only with each other. If a session is launched
+// on hosts of an existing job, ibrun must not start another job. If it is launched on other hosts, ibrun must.
 func TestLIBI(t *testing.T) {
 	c := exec.CommandContext(t.Context(), withLIBI(t))
 	c.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+launch.SocketFolder(t), "IBRUN="+launch.Program,

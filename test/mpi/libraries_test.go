@@ -25,8 +25,8 @@ import (
 	"ibrun/test/launch"
 )
 
-// withLibrary returns a program of testdata with a library of cgo. It is compiled with gcc's analyzer, strict
-// warnings, and sanitizers that end the program at an access out of bounds.
+// withLibrary compiles the program testdata/NAME.c with the sources of the library cgo/NAME, and returns its path. gcc
+// warns and analyzes strictly, and its sanitizers end the program at an invalid memory access or undefined behaviour.
 func withLibrary(t *testing.T, library string) string {
 	t.Helper()
 	sources, err := filepath.Glob("../../cgo/" + library + "/*.c")
@@ -49,11 +49,12 @@ func TestPMGR(t *testing.T) {
 	t.Run("lies", func(t *testing.T) { lyingAgent(t, program) })
 }
 
-// eachCollective runs each collective with each root, over all kinds of trees. All results must be right.
+// eachCollective runs a program that calls each collective of libpmgr with each root and checks the results. It runs
+// with one agent, with all kinds of trees of agents, and as three programs of one job.
 func eachCollective(t *testing.T, program string) {
 	unequal := " --hosts a:1,b:3,c:2 "
 	for _, options := range []string{
-		"-n 1", "-n 3 " + strings.Join(leaks, " "), "--lazy --tree flat" + unequal,
+		"-n 1", "-n 3 " + strings.Join(detectLeaks, " "), "--lazy --tree flat" + unequal,
 		"--lazy --tree kary:2 -m cyclic" + unequal, "--lazy --tree chain -m plane=2" + unequal,
 	} {
 		args := strings.Fields(options)
@@ -69,8 +70,9 @@ func eachCollective(t *testing.T, program string) {
 	require.Equal(t, "6 ranks: all\n", o.Stdout, o.Stderr)
 }
 
-// badEnds runs programs with wrong calls, and with ranks that end early. A wrong call must fail with an error in the
-// ranks that it affects, and the early end of a rank in all others.
+// badEnds runs programs with invalid calls, and programs of which a rank leaves, aborts or is killed. If ranks disagree
+// about the root or the size of a collective, it must fail in all of them. If a rank leaves, the next collective must
+// fail in the other ranks. If it aborts or is killed, the job must end with the expected exit code.
 func badEnds(t *testing.T, program string) {
 	o := ibrun(t, "-n", "4", program, "mistakes")
 	require.Equal(t, 0, o.Code, o.Stderr)
@@ -100,9 +102,9 @@ func TestLibpmi(t *testing.T) {
 	t.Run("idle", func(t *testing.T) { idleWait(t, program) })
 }
 
-// progressWhileWaiting makes rank 0 wait in a barrier that rank 1 joins only after progress of rank 0. In the progress
-// function rank 0 gets a value, which ibrun answers after the barrier, and mpiexec.hydra before. Both ranks must go
-// on.
+// progressWhileWaiting runs a program whose rank 0 waits in a barrier. Rank 1 joins the barrier only after libpmi has
+// called the progress function in rank 0, which also requests a value. ibrun replies to this request after the barrier,
+// and mpiexec.hydra before it. In both cases the two ranks must leave the barrier.
 func progressWhileWaiting(t *testing.T, client string) {
 	for _, launcher := range []string{launch.Program, "mpiexec.hydra"} {
 		fifo := filepath.Join(t.TempDir(), "fifo")
@@ -112,10 +114,10 @@ func progressWhileWaiting(t *testing.T, client string) {
 	}
 }
 
-// idleWait requires that a rank that waits in a barrier pauses between its calls of the progress function. The pauses
-// grow to 10 ms.
+// idleWait requires that a rank that waits in a barrier sleeps between its calls of the progress function, so that it
+// uses little CPU time. The sleeps grow with the number of calls, up to 10 ms.
 func idleWait(t *testing.T, client string) {
-	const calls, early = 100, 60 // the first calls, with shorter pauses
+	const calls, early = 100, 60 // the sleeps after the first calls are shorter than 10 ms
 	conn, theirs := launcherSocket(t)
 	c := exec.CommandContext(t.Context(), client, "idle", fmt.Sprint(calls))
 	c.Env = append(os.Environ(), "PMI_FD=3", "PMI_RANK=2", "PMI_SIZE=4")
@@ -146,10 +148,10 @@ func idleWait(t *testing.T, client string) {
 	require.NoError(t, c.Wait())
 }
 
-// longValues runs a program of libpmi under ibrun and alone. Values of 16 KiB must arrive, and the ranks of a node
-// must be right for each mapping.
+// longValues runs a program of libpmi under ibrun, with block and cyclic mapping, and without a launcher. Each rank
+// must get the value of 16 KiB that each rank has put, and the list of the ranks on its node.
 func longValues(t *testing.T, program string) {
-	for _, args := range [][]string{append([]string{"-n", "3"}, leaks...),
+	for _, args := range [][]string{append([]string{"-n", "3"}, detectLeaks...),
 		onHosts("--lazy --tree kary:2 --hosts a:1,b:3,c:2 -m cyclic")} {
 		o := ibrun(t, append(args, program, "exchange")...)
 		require.Equal(t, 0, o.Code, "%v: %s", args, o.Stderr)
@@ -160,7 +162,7 @@ func longValues(t *testing.T, program string) {
 	require.Equal(t, "1 ranks, values of 16384 bytes\n", string(out))
 }
 
-// spoils returns how many runs with damaged messages a test makes.
+// spoils returns the number of times that a test runs a program with damaged messages.
 func spoils() int {
 	if *whole {
 		return 400
@@ -168,8 +170,8 @@ func spoils() int {
 	return 30
 }
 
-// stock has the answers of a launcher without extensions to the calls of "libpmi any", and answers has the lines that
-// the program prints then.
+// stock has the replies of a launcher that implements PMI-1 without the extensions of ibrun, in the order in which
+// "libpmi any" sends its requests. answers has the lines that this program must then print.
 var (
 	stock = []string{
 		"cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0",
@@ -189,7 +191,8 @@ var (
 	}
 )
 
-// launcherSocket returns a pair of connected sockets, one for the launcher and one for a rank.
+// launcherSocket returns a pair of connected sockets. The test, which plays the launcher, uses ours. It passes theirs
+// to the program, which plays a rank.
 func launcherSocket(t *testing.T) (ours *net.UnixConn, theirs *os.File) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -204,12 +207,12 @@ func launcherSocket(t *testing.T) (ours *net.UnixConn, theirs *os.File) {
 	return conn.(*net.UnixConn), theirs
 }
 
-// answered runs a program with the argument "any" as a rank. The test is the launcher, which sends words without
-// regard to what the program asks. answered returns what the program printed and asked, and its exit code.
+// answered runs a program with the argument "any" as a rank, whose launcher is the test. It sends words at once,
+// without waiting for requests of the program. It returns the output of the program, its requests and its exit code.
 func answered(t *testing.T, program, words string, env ...string) (printed, asked string, code int) {
 	t.Helper()
 	conn, theirs := launcherSocket(t)
-	defer conn.Close() // many sockets are made
+	defer conn.Close() // not at the end of the test, because a test makes many sockets
 	defer theirs.Close()
 	c := exec.Command(program, "any")
 	c.Env = append(os.Environ(), env...)
@@ -226,12 +229,13 @@ func answered(t *testing.T, program, words string, env ...string) (printed, aske
 		_ = conn.CloseWrite()
 	}()
 	var heard bytes.Buffer
-	_, _ = heard.ReadFrom(conn) // until the program ends; a reset of the connection is no failure
-	_ = c.Wait()                // the exit code is returned
+	_, _ = heard.ReadFrom(conn) // until the program ends, which may reset the connection
+	_ = c.Wait()                // the caller checks the exit code
 	return out.String(), heard.String(), c.ProcessState.ExitCode()
 }
 
-// greeted receives a program's Hello, and returns the socket that came with it.
+// greeted receives the first message of a program of libpmgr, a Hello. It returns the socket that the program has sent
+// with it, on which the agent replies.
 func greeted(t *testing.T, rank *net.UnixConn) *net.UnixConn {
 	t.Helper()
 	words, oob := make([]byte, 100), make([]byte, 100)
@@ -252,8 +256,9 @@ func greeted(t *testing.T, rank *net.UnixConn) *net.UnixConn {
 	return c.(*net.UnixConn)
 }
 
-// anyAnswers runs libpmi under a launcher other than ibrun, with valid and with damaged answers. It must send the
-// requests of PMI-1, and must not crash.
+// anyAnswers runs a program of libpmi under a launcher without the extensions of ibrun. With valid replies, the program
+// must send the requests of PMI-1 and print the values of the replies. With damaged replies it must exit with code 0,
+// and its calls must succeed or return an error.
 func anyAnswers(t *testing.T, program string) {
 	env := []string{"PMI_FD=3", "PMI_RANK=2", "PMI_SIZE=4"}
 	printed, asked, _ := answered(t, program, strings.Join(stock, "\n")+"\n", env...)
@@ -279,7 +284,7 @@ func anyAnswers(t *testing.T, program string) {
 	}
 }
 
-// spoiled returns a damaged line.
+// spoiled returns a copy of line with one random kind of damage, such as a missing end or a number out of range.
 func spoiled(rng *rand.Rand, line string) string {
 	at := rng.IntN(len(line))
 	switch rng.IntN(8) {
@@ -301,7 +306,8 @@ func spoiled(rng *rand.Rand, line string) string {
 	return line[at:] + line[:at]
 }
 
-// lyingAgent sends a program of libpmgr damaged frames. The program must end, without an access out of bounds.
+// lyingAgent runs a program of libpmgr, and sends it an agent's messages for its collectives. One message is damaged,
+// except in the first three runs. The program must exit without an invalid memory access or undefined behaviour.
 func lyingAgent(t *testing.T, program string) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	env := []string{"IBRUN_FD=3", "RANK=2", "WORLD_SIZE=4"}
@@ -316,7 +322,7 @@ func lyingAgent(t *testing.T, program string) {
 		messages := []frame.Message{
 			rankwire.Welcome{JobID: "j", Rank: l.Slot(2), Epoch: 1, Layout: l},
 			rankwire.Release{Op: 1, What: rankwire.AllGather, Parcels: rankwire.NewParcels(all...)},
-			rankwire.Pair{Rank: 1, What: rankwire.Failed}, // concerns other programs
+			rankwire.Pair{Rank: 1, What: rankwire.Failed}, // libpmgr must ignore this message
 			rankwire.Release{Op: 2, What: rankwire.Broadcast, Root: 1, Parcels: rankwire.NewParcels(all[1])},
 			rankwire.Release{Op: 3, What: rankwire.Gather, Root: 2, Parcels: rankwire.NewParcels(all...)},
 			rankwire.Release{Op: 4, What: rankwire.Scatter, Parcels: rankwire.NewParcels(all[0])},
@@ -339,11 +345,11 @@ func lyingAgent(t *testing.T, program string) {
 			bad++
 		}
 	}
-	require.Greater(t, bad, spoils()/3) // most damage is noticed, but not a changed bit of a value
+	require.Greater(t, bad, spoils()/3) // not all runs, because libpmgr cannot detect a changed bit of a value
 }
 
-// TestProgramsInARowInC runs programs in C and in Go one after the other in a rank. After a program that ended
-// without leaving the job, the next one must fail.
+// TestProgramsInARowInC runs a program in C, one in Go and the one in C again, one after the other in each rank. All
+// must take part in the job. If a program ends without leaving the job, the next one must fail.
 func TestProgramsInARowInC(t *testing.T) {
 	program, world := withLibrary(t, "pmgr"), ours(t, "test/world")
 	o := ibrun(t, append(onHosts("--lazy --tree kary:2 --hosts n[1-3]"), "sh", "-c",
@@ -355,7 +361,8 @@ func TestProgramsInARowInC(t *testing.T) {
 	require.Contains(t, o.Stderr, "an earlier program of this rank ended without Finalize")
 }
 
-// spoiledFrame changes a bit, a byte, the end or the length of a frame.
+// spoiledFrame returns a frame with one random kind of damage: a wrong bit or byte after the length, a missing end, or
+// a wrong length.
 func spoiledFrame(rng *rand.Rand, f []byte) []byte {
 	switch at := 4 + rng.IntN(min(12, len(f)-4)); rng.IntN(4) {
 	case 0:

@@ -1,7 +1,7 @@
 //go:build mpi
 
-// Package mpi runs programs of MPICH, Open MPI and libpmix, and programs with the C libraries of cgo, under ibrun with
-// local agents. Package nodes has the tests that need several machines.
+// Package mpi runs programs of MPICH, Open MPI and libpmix, and programs of the C libraries in folder cgo, under ibrun.
+// All agents run on this machine. Package nodes has the tests that need several nodes.
 package mpi
 
 import (
@@ -21,14 +21,14 @@ import (
 	"ibrun/test/product"
 )
 
-// whole selects every combination. By default the tests run a sample of them.
-var whole = flag.Bool("whole", false, "run 400 damaged messages, not 30, and all combinations of dialects of PMIx")
+// whole makes the tests run all combinations. By default they run a sample, which takes less time.
+var whole = flag.Bool("whole", false, "damage messages in 400 runs, not in 30; mix all dialects of PMIx")
 
-// leaks has the words before a program that make its sanitizers look for memory leaks. That takes more time than all
-// their other checks, so tests do it once for each library.
-var leaks = []string{"env", sanitizerOptions + "=detect_leaks=1"}
+// detectLeaks has the arguments before a program that enable the leak detection of its sanitizers. TestMain disables
+// it, because it takes more time than all other checks. So tests enable it in one run for each library.
+var detectLeaks = []string{"env", sanitizerOptions + "=detect_leaks=1"}
 
-// sanitizerOptions is the environment variable with the options of gcc's sanitizers.
+// sanitizerOptions is the name of the environment variable with the options of gcc's AddressSanitizer.
 const sanitizerOptions = "ASAN_OPTIONS"
 
 func TestMain(m *testing.M) {
@@ -36,10 +36,10 @@ func TestMain(m *testing.M) {
 	os.Exit(product.Run(m, &launch.Program))
 }
 
-// programs has a lock for each program that tests compile.
+// programs maps the name of each program that tests compile to a *sync.Mutex, so that it is compiled once.
 var programs sync.Map
 
-// once returns the path of a program in the folder of ibrun. The first call with a name compiles it.
+// once returns the path of the file name in the folder of ibrun. If the file does not exist yet, it calls compile.
 func once(t *testing.T, name string, compile func(path string)) string {
 	t.Helper()
 	path := filepath.Join(filepath.Dir(launch.Program), name)
@@ -52,20 +52,20 @@ func once(t *testing.T, name string, compile func(path string)) string {
 	return path
 }
 
-// mpich returns testdata/mpi.c as a program of MPICH.
+// mpich returns the path of testdata/mpi.c, compiled with MPICH.
 func mpich(t *testing.T) string {
 	t.Helper()
 	return once(t, "mpich", func(path string) { suite.MPICH(t, "testdata/mpi.c", path) })
 }
 
-// openMPI returns testdata/mpi.c as a program of Open MPI.
+// openMPI returns the path of testdata/mpi.c, compiled with this machine's Open MPI.
 func openMPI(t *testing.T) string {
 	t.Helper()
-	require.NotNil(t, libpmi.Image(), "make libpmi builds the library that ibrun embeds")
+	require.NotNil(t, libpmi.Image(), "libpmi is missing in ibrun: run make libpmi")
 	return once(t, "openmpi", func(path string) { suite.Own().MPI(t, "testdata/mpi.c", path) })
 }
 
-// compiled returns a program that a compiler links from its arguments.
+// compiled runs the compiler argv to make the program name, and returns the path of the program.
 func compiled(t *testing.T, name string, argv ...string) string {
 	t.Helper()
 	return once(t, name, func(path string) { suite.Compile(t, path, argv...) })
@@ -80,19 +80,20 @@ func ours(t *testing.T, pkg string) string {
 	return once(t, filepath.Base(pkg), func(path string) { require.NoError(t, product.Program(path, "ibrun/"+pkg)) })
 }
 
-// command returns a command that runs ibrun with a time-out, so that a job that hangs ends with a message.
+// command returns a command that runs ibrun with --timeout 100. A job that hangs then ends with a message after 100 s.
 func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	return launch.Command(t, append([]string{"--timeout", "100"}, args...)...)
 }
 
-// ibrun runs ibrun with that time-out to its end.
+// ibrun runs the command that command returns, waits for it, and returns its exit code and output.
 func ibrun(t *testing.T, args ...string) launch.Outcome {
 	t.Helper()
 	return launch.Finish(t, command(t, args...))
 }
 
-// onHosts returns the arguments for local agents, followed by options that are separated by spaces.
+// onHosts returns arguments of ibrun that start all agents on this machine, also those of hosts with other names. The
+// words of options follow.
 func onHosts(options string) []string {
 	return append([]string{"--launcher", "local", "--iface", "lo"}, strings.Fields(options)...)
 }

@@ -16,8 +16,8 @@ import (
 	"ibrun/test/launch"
 )
 
-// TestMPICH runs programs of MPICH that are not built for ibrun. They must run alone, behind a shell, as several
-// programs of a job, and as single processes with --mpi none.
+// TestMPICH runs unmodified programs of MPICH, directly, from a shell, and as several programs of one job. In each case
+// the ranks must form one MPI job. With --mpi none each rank must be an MPI job of its own.
 func TestMPICH(t *testing.T) {
 	program := mpich(t)
 	const all = "hello+ring+collectives+names"
@@ -31,8 +31,8 @@ func TestMPICH(t *testing.T) {
 	require.Equal(t, 2, strings.Count(o.Stdout, "rank 0 of 1: hello\n"), o.Stderr)
 }
 
-// TestMPICHEnds runs programs whose rank 1 ends without MPI_Finalize. The job must end with the right code and one
-// line, both if ranks talk to their agent by a descriptor and by a port.
+// TestMPICHEnds runs programs whose rank 1 ends without MPI_Finalize. The job must end as in mpiEnds, both if ranks
+// inherit a connection to their agent and if they connect to a port of it (--pmi-port).
 func TestMPICHEnds(t *testing.T) {
 	for _, c := range mpiEnds {
 		args := append([]string{"-n", "2", mpich(t)}, strings.Fields(c.args)...)
@@ -42,7 +42,8 @@ func TestMPICHEnds(t *testing.T) {
 	ibrun(t, "--pmi-port", "-n", "3", mpich(t), "ring+names").Went(t, suite.MPIAnswers(3, "ring+names"))
 }
 
-// mpiEnd is a way in which a rank of MPI ends, with the line and the exit code of ibrun.
+// mpiEnd has the arguments with which testdata/mpi.c ends in rank 1 without MPI_Finalize, a part of the line that ibrun
+// must print, and the exit code of ibrun.
 type mpiEnd struct {
 	args, hint string
 	code       int
@@ -63,10 +64,10 @@ func (c mpiEnd) judge(t *testing.T, o launch.Outcome) {
 	require.Equal(t, 1, strings.Count(o.Stderr, "ibrun: "), o.Stderr)
 }
 
-// TestMPICHCounts counts the requests of MPICH with N ranks on K nodes. There must be N puts of an address, and one
-// more on each node with several ranks, for the name of their shared memory. Each node gets all N addresses, all but
-// one of its ranks get the name, and each rank gets the mapping. Each rank takes part in four barriers, or in three
-// if no node has several ranks.
+// TestMPICHCounts checks the numbers of PMI requests in --stats for MPICH with n ranks on k nodes. Each rank puts its
+// address, and one rank of each node with several ranks puts the name of their shared memory. Each node gets all n
+// addresses, all but one rank of each node get the name of the shared memory, and each rank gets the mapping of ranks
+// to nodes. Each rank takes part in three barriers, or in four if a node has several ranks.
 func TestMPICHCounts(t *testing.T) {
 	for _, ranks := range [][]int{{3}, {1, 1}, {2, 2, 1}} {
 		n, k, crowded, barriers := 0, len(ranks), 0, 3
@@ -91,8 +92,9 @@ func TestMPICHCounts(t *testing.T) {
 	}
 }
 
-// TestKeepGoingMPI runs jobs with --keep-going. A rank that dies before MPI_Finalize must still end the job, because
-// the others would wait for it for ever. A rank that has called MPI_Finalize, or not MPI_Init, must fail alone.
+// TestKeepGoingMPI runs jobs with --keep-going. If a rank dies between MPI_Init and MPI_Finalize, the job must still
+// end, because the other ranks would wait for this rank for ever. If it fails after MPI_Finalize, the other ranks must
+// go on.
 func TestKeepGoingMPI(t *testing.T) {
 	for library, path := range map[string]string{"MPICH": mpich(t), "Open MPI": openMPI(t)} {
 		o := ibrun(t, "--keep-going", "-n", "2", path, "spin", "fall")
@@ -110,8 +112,8 @@ func TestKeepGoingMPI(t *testing.T) {
 	}
 }
 
-// TestMutePrograms runs a program that is linked with MPICH and does not call MPI_Init. ibrun must say so, unless
-// --mpi is none.
+// TestMutePrograms runs a program that is linked with MPICH and does not call MPI_Init. ibrun must warn that no rank
+// has used PMI, except with --mpi none.
 func TestMutePrograms(t *testing.T) {
 	o := ibrun(t, "--launcher", "local", "--hosts", "a,b", mpich(t), "mute")
 	require.Equal(t, 0, o.Code, o.Stderr)
@@ -120,13 +122,14 @@ func TestMutePrograms(t *testing.T) {
 	require.Empty(t, ibrun(t, "-n", "2", "--mpi", "none", mpich(t), "mute").Stderr)
 }
 
-// Patterns of the folders of programs of MPICH that Debian ships.
+// Patterns of the folders in which Debian packages install test programs of MPICH.
 const (
 	scalapack = "/usr/lib/*-linux-gnu/scalapack/mpich-tests/"
 	coarrays  = "/usr/lib/*-linux-gnu/open-coarrays/mpich/bin/OpenCoarrays-*-tests/"
 )
 
-// TestPrograms runs programs of MPICH that Debian ships, with several ranks on this node. They must succeed.
+// TestPrograms runs programs of MPICH from Debian packages with several ranks on one node. They must exit with code 0,
+// and report success.
 func TestPrograms(t *testing.T) {
 	matrix, err := os.ReadFile("testdata/QR.dat")
 	require.NoError(t, err)
@@ -147,9 +150,9 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// TestControlMPI runs programs in which one rank does not call MPI_Init. ibrun ctl ranks must name this rank, and
-// ibrun ctl stacks must show the stacks of the programs. The stacks are tested with MPICH only, because a debugger
-// takes seconds to read the libraries of Open MPI.
+// TestControlMPI runs jobs in which ranks 0 and 2 wait in MPI_Init, because rank 1 does not call it. ibrun ctl ranks
+// must report that rank 1 is missing, and ibrun ctl stacks must show the stacks of all ranks. The stacks are tested
+// with MPICH only, because a debugger takes seconds to read the symbols of Open MPI.
 func TestControlMPI(t *testing.T) {
 	for _, path := range []string{openMPI(t), mpich(t)} {
 		r := launch.Start(t, "-n", "3", "--launcher", "local", "--hosts", "a,b:2", "--bind-to", "none", "sh", "-c",
@@ -165,8 +168,8 @@ func TestControlMPI(t *testing.T) {
 	}
 }
 
-// TestRestartAllOfMPI kills rank 1 of unmodified MPI programs while rank 0 is in MPI_Init, or before. With
-// --on-failure restart-all the job must succeed with new servers of PMI and of PMIx.
+// TestRestartAllOfMPI kills rank 1 before it executes the MPI program, while rank 0 executes it. With --on-failure
+// restart-all ibrun must start all ranks again with new PMI and PMIx servers, and the ranks must succeed.
 func TestRestartAllOfMPI(t *testing.T) {
 	script := `[ $IBRUN_RESTART = 0 -a $RANK = 1 ] && { sleep 0.5; kill -9 $$; }
 exec "$0" ring`
@@ -179,8 +182,8 @@ exec "$0" ring`
 	}
 }
 
-// TestSpawnPMI2 runs a program that spawns another one by Slurm's PMI-2 library. The arguments and the environment of
-// the new ranks must be complete.
+// TestSpawnPMI2 runs a program that spawns three ranks with Slurm's PMI-2 library. The new ranks must have the
+// arguments and the settings of the request.
 func TestSpawnPMI2(t *testing.T) {
 	path := compiled(t, "pmi2", "gcc", "testdata/pmi2.c", "-lpmi2")
 	ibrun(t, "--launcher", "local", "--hosts", "a,b,c", "-n", "2", path).Went(t, []string{

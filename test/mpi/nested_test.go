@@ -16,8 +16,8 @@ import (
 	"ibrun/test/launch"
 )
 
-// TestNestedLaunchers runs launchers as ranks, called in several ways. Each must start a job of its own, whose ranks
-// are numbered from 0, and ibrun must print no warning.
+// TestNestedLaunchers runs other launchers and ibrun as ranks of ibrun, directly, from a script, a shell or Python.
+// Each launcher must start a job of its own with ranks 0 and 1, and ibrun must not print a warning.
 func TestNestedLaunchers(t *testing.T) {
 	t.Setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
 	t.Setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
@@ -56,10 +56,11 @@ func TestNestedLaunchers(t *testing.T) {
 	}
 }
 
-// sessions makes the folder that mpirun uses for its sessions, with a file so that it stays. Otherwise two mpirun that
-// make it at the same time fail (Open MPI 4.1, orte/util/session_dir.c), and the last one removes it.
+// sessions makes the folder in which mpirun keeps its session folders. Otherwise, if two mpirun make it at the same
+// time, one of them fails (Open MPI 4.1, orte/util/session_dir.c). sessions also makes a subfolder, because the last
+// mpirun removes the folder if it is empty.
 func sessions(t *testing.T) {
-	temp, err := os.MkdirTemp("", "") // short, because sockets are made in it
+	temp, err := os.MkdirTemp("", "") // not t.TempDir, because the paths of sockets in it would be too long
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(temp) })
 	t.Setenv("TMPDIR", temp)
@@ -69,8 +70,8 @@ func sessions(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(temp, fmt.Sprintf("ompi.%s.%d", host, os.Getuid()), "stays"), 0o700))
 }
 
-// TestNestedIbrun runs ibrun as a rank of another launcher. The ranks of ibrun must not take part in the job of that
-// launcher.
+// TestNestedIbrun runs ibrun as a rank of another launcher. The ranks of ibrun must form a job of their own, and must
+// not have the environment variables by which a rank joins the job of that launcher.
 func TestNestedIbrun(t *testing.T) {
 	t.Setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
 	t.Setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
@@ -90,7 +91,7 @@ func TestNestedIbrun(t *testing.T) {
 		o := launch.Finish(t, c)
 		require.Equal(t, 0, o.Code, o.Stderr)
 		require.Contains(t, o.Stdout, "\nIBRUN_RANK=0\n")
-		// With orte_launch in the environment, two jobs below one mpirun used the same shared memory, and hung.
+		// If ranks have OMPI_MCA_orte_launch, two jobs of ibrun under one mpirun use the same shared memory and hang.
 		require.NotRegexp(t, `(?m)^(PMI_FD|PMI_PORT|PMIX_\w+|FLUX_\w+|OMPI_MCA_(ess\w*|orte_(hnp_uri|launch)))=`,
 			o.Stdout, outer)
 	}

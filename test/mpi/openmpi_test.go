@@ -22,8 +22,8 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// TestOpenMPI runs unmodified programs of Open MPI. ibrun detects the library of a program, but not behind a shell. All
-// must succeed.
+// TestOpenMPI runs unmodified programs of Open MPI. They must succeed if ibrun detects the library, if it does not
+// because a shell starts the program, and if --mpi names the library.
 func TestOpenMPI(t *testing.T) {
 	program := openMPI(t)
 	all := "hello+ring+collectives"
@@ -38,15 +38,15 @@ func TestOpenMPI(t *testing.T) {
 	}
 }
 
-// TestMPI4Py runs a Python script that loads Open MPI, which ibrun cannot detect in the interpreter. It uses the
-// Python and the mpi4py of Debian.
+// TestMPI4Py runs a Python script that loads Open MPI with mpi4py. ibrun examines only the Python interpreter, so it
+// cannot detect the library. Python and mpi4py are those of Debian.
 func TestMPI4Py(t *testing.T) {
 	script, err := filepath.Abs("testdata/peers.py")
 	require.NoError(t, err)
 	ibrun(t, "-n", "2", "/usr/bin/python3", script).Went(t, suite.MPIAnswers(2, "mpi4py"))
 }
 
-// TestMPIDetected requires that -v prints the detected library once, from the first node.
+// TestMPIDetected requires that -v reports the detected library once for the job, with the name of the first node.
 func TestMPIDetected(t *testing.T) {
 	o := ibrun(t, "-v", "-n", "2", "--launcher", "local", "--hosts", "a,b", openMPI(t), "mute")
 	require.Equal(t, 1, strings.Count(o.Stderr, "is linked with libmpi.so.40: Open MPI, which gets PMIx and libpmi\n"),
@@ -56,8 +56,8 @@ func TestMPIDetected(t *testing.T) {
 	require.Equal(t, 1, strings.Count(o.Stderr, "is linked with libmpich.so.12: MPICH, which speaks PMI\n"), o.Stderr)
 }
 
-// TestOpenMPIEnvironment requires that ranks get the variables of Open MPI unless --mpi excludes it, and that
-// variables of the user are kept.
+// TestOpenMPIEnvironment requires that ranks get the environment variables for Open MPI unless --mpi names another
+// library or none. ibrun replaces a FLUX_JOB_ID of the user, and keeps the user's OMPI_MCA_mpi_yield_when_idle.
 func TestOpenMPIEnvironment(t *testing.T) {
 	variables := func(args ...string) string {
 		o := ibrun(t, append(args, "env")...)
@@ -75,14 +75,14 @@ func TestOpenMPIEnvironment(t *testing.T) {
 	require.NotContains(t, variables("-n", crowd, "--mpi", "mpich"), "FLUX_")
 	require.NotContains(t, variables("-n", crowd, "--mpi", "none"), "FLUX_")
 
-	srun := filepath.Join(t.TempDir(), "srun") // a launcher gets them only with --mpi
+	srun := filepath.Join(t.TempDir(), "srun") // a rank that is a launcher gets the variables only with --mpi openmpi
 	require.NoError(t, executable.Write(srun, []byte("#!/bin/sh\nenv\n")))
 	require.NotContains(t, ibrun(t, "-n", "2", srun).Stdout, "FLUX_")
 	require.Regexp(t, `(?m)^FLUX_JOB_ID=`, ibrun(t, "-n", "2", "--mpi", "openmpi", srun).Stdout)
 }
 
-// TestOpenMPIEnds runs programs whose rank 1 ends without MPI_Finalize. With each protocol the job must end with the
-// right code and line, and leave no file.
+// TestOpenMPIEnds runs programs whose rank 1 ends without MPI_Finalize. With each protocol the job must end as in
+// mpiEnds, and must leave no files in the temporary folder or in shared memory.
 func TestOpenMPIEnds(t *testing.T) {
 	const script = `[ "$1 $RANK" != "spin 1" ] || { sleep 0.5; kill -9 $$; } & exec "$0" "$@"`
 	program, before := openMPI(t), segments(t)
@@ -97,7 +97,7 @@ func TestOpenMPIEnds(t *testing.T) {
 			run.Env = append(os.Environ(), "TMPDIR="+folder)
 			c.judge(t, launch.Finish(t, run))
 			pattern := folder + "/*"
-			if protocol == "openmpi" { // Open MPI itself leaves the folder above those of jobs
+			if protocol == "openmpi" { // Open MPI does not remove the folder that contains those of jobs
 				pattern = folder + "/ompi.*/jf.*/*"
 			}
 			left, err := filepath.Glob(pattern)
@@ -108,7 +108,8 @@ func TestOpenMPIEnds(t *testing.T) {
 	}
 }
 
-// TestOpenMPIUnreadable runs an ibrun that its user may execute and not read. Programs of Open MPI must work.
+// TestOpenMPIUnreadable runs an ibrun whose file permissions let its user execute it but not read it. A program of Open
+// MPI must succeed.
 func TestOpenMPIUnreadable(t *testing.T) {
 	built := openMPI(t)
 	dir, err := os.MkdirTemp("", "ibrun-e2e-open")
@@ -132,7 +133,7 @@ func TestOpenMPIUnreadable(t *testing.T) {
 	require.Equal(t, 2, strings.Count(o.Stdout, "of 2: ring\n"))
 }
 
-// segments returns the files of shared memory of Open MPI.
+// segments returns the paths of the shared-memory files of Open MPI in /dev/shm.
 func segments(t *testing.T) []string {
 	t.Helper()
 	found, err := filepath.Glob("/dev/shm/*_segment.*")
@@ -140,8 +141,8 @@ func segments(t *testing.T) []string {
 	return found
 }
 
-// TestWithoutLibpmi runs an ibrun that was built without a C compiler. It must say so for --mpi openmpi, and must run
-// all other programs.
+// TestWithoutLibpmi runs an ibrun that was built without a C compiler and therefore does not contain libpmi. With --mpi
+// openmpi it must fail with a message that says so. Other programs and options must work, and Open MPI must use PMIx.
 func TestWithoutLibpmi(t *testing.T) {
 	openMPI, without := openMPI(t), filepath.Join(filepath.Dir(launch.Program), "ibrun-without")
 	library, err := filepath.Abs("../../internal/libpmi/built/libpmi.so")
@@ -164,9 +165,9 @@ func TestWithoutLibpmi(t *testing.T) {
 	require.Empty(t, run("-n", "2", "true").Stderr)
 }
 
-// TestSizeWithClientsOfPMIx compares the resident memory of an agent of 16 programs of Open MPI with that of an agent
-// whose ranks do not use it. The difference must be at most 1 MiB. The agent frees memory when its clients are idle,
-// so the test waits for that. make bench-mpi measures the same with a smaller client.
+// TestSizeWithClientsOfPMIx compares the resident memory of an agent whose 16 ranks use PMIx with that of an agent
+// whose ranks do not. The difference must fall to at most 1 MiB. The test waits for that, because the agent frees
+// memory when its clients become idle. make bench-mpi measures the same with a smaller client.
 func TestSizeWithClientsOfPMIx(t *testing.T) {
 	const most = 1 << 10 // KiB
 	openMPI := openMPI(t)

@@ -22,7 +22,8 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// TestTool runs programs with the library for tools, compiled with sanitizers, on jobs with several agents.
+// TestTool runs testdata/tool.c, a program with the library for tools. A front end opens a job with several agents, and
+// starts sessions of members on its hosts. The program is compiled with sanitizers.
 func TestTool(t *testing.T) {
 	tool := withLibrary(t, "tool")
 	t.Run("session", func(t *testing.T) { toolSession(t, tool) })
@@ -36,8 +37,8 @@ func TestTool(t *testing.T) {
 	})
 }
 
-// toolSession runs two sessions at the same time. Each must have collectives of its own, the table of ranks of each
-// node, and messages of all sizes to and from the front end.
+// toolSession starts two sessions at the same time. Members of each must be able to call collectives, must get the
+// table of the ranks on their node, and must exchange messages of 0 bytes to 3 MB with the front end.
 func toolSession(t *testing.T, tool string) {
 	r := launch.Sleepers(t)
 	got := r.Run(tool, "front", strconv.Itoa(r.Cmd.Process.Pid))
@@ -63,8 +64,8 @@ func toolSession(t *testing.T, tool string) {
 	r.End()
 }
 
-// toolPerRank starts a member for each rank, on all hosts and on some. The member of a rank that has ended must run,
-// too, and must see no process.
+// toolPerRank starts a session with one member for each rank, first on all hosts and then on two. A rank that has ended
+// must have a member, too, whose table of ranks is empty.
 func toolPerRank(t *testing.T, tool string) {
 	t.Setenv(sanitizerOptions, "detect_leaks=1")
 	r := launch.Start(t, "--launcher", "local", "--tree", "chain", "--hosts", "a:2,b:2,c:2", "--bind-to", "none",
@@ -88,7 +89,7 @@ func toolPerRank(t *testing.T, tool string) {
 	r.End()
 }
 
-// pidsOf returns the process ids that three members print.
+// pidsOf reads the process IDs that three members print, one per line.
 func pidsOf(t *testing.T, out io.Reader) (pids []int) {
 	lines := bufio.NewScanner(out)
 	for range 3 {
@@ -100,9 +101,9 @@ func pidsOf(t *testing.T, out io.Reader) (pids []int) {
 	return pids
 }
 
-// toolEnds ends sessions in several ways. If a member crashes, the collectives of the others must fail with an error,
-// and the job must go on. If the front end is killed, its members must end. If it detaches, they must run until the
-// job ends.
+// toolEnds ends sessions in three ways. If a member crashes, the next collective must fail in the other members, and
+// the job must go on. If the front end is killed, its members must end. If it detaches, they must run until the job
+// ends.
 func toolEnds(t *testing.T, tool string) {
 	r := launch.Sleepers(t)
 	got := r.Run(tool, "watch", "crash")
@@ -133,7 +134,7 @@ func toolEnds(t *testing.T, tool string) {
 	waitfor.Require(t, "members end with the job", func() bool { return len(named(t, tool)) == 0 })
 }
 
-// named returns the processes of a program.
+// named returns the IDs of the processes that execute the file tool.
 func named(t *testing.T, tool string) (pids []int) {
 	all, err := filepath.Glob("/proc/[0-9]*/exe")
 	require.NoError(t, err)
@@ -146,7 +147,9 @@ func named(t *testing.T, tool string) (pids []int) {
 	return pids
 }
 
-// held starts a tool that launches a job, and returns when the ranks are held. Each rank prints a line when it runs.
+// held starts a tool that launches a job of four ranks, which print "ran" when they are released. It returns when the
+// ranks are stopped at their start. If how is "early", it returns before that, and the tool is killed before ibrun
+// runs.
 func held(t *testing.T, tool, how string) (c *exec.Cmd, in io.WriteCloser, out *bufio.Reader) {
 	t.Helper()
 	dir := launch.SocketFolder(t)
@@ -178,8 +181,8 @@ func held(t *testing.T, tool, how string) (c *exec.Cmd, in io.WriteCloser, out *
 	return c, in, out
 }
 
-// stoppedAtStart returns the ranks of a job. It requires that they are stopped before their first instruction: the
-// loader has not loaded the C library yet.
+// stoppedAtStart returns the process IDs of the ranks of held. It requires that they are stopped before their first
+// instruction, at which the dynamic loader has not yet loaded the C library.
 func stoppedAtStart(t *testing.T, link string) (pids []int) {
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	require.NoError(t, err)
@@ -205,9 +208,9 @@ func stoppedAtStart(t *testing.T, link string) (pids []int) {
 	return pids
 }
 
-// toolLaunch launches jobs by a tool. The ranks must be stopped before their first instruction until the tool releases
-// them. If the tool dies, even while they start, the ranks must be released, or the job must end if the tool asked
-// for that. Members of its session must end.
+// toolLaunch runs tools that launch a job. The ranks must be stopped before their first instruction until the tool
+// releases them. If the tool dies, even while ibrun starts, the ranks must be released. If the tool has asked for it at
+// the launch, the job must end instead. Members of the tool's session must end.
 func toolLaunch(t *testing.T, tool string) {
 	all := strings.Repeat("ran\n", 4)
 	for how, want := range map[string]string{"launch": all, "early": all, "session": all, "ends": "", "release": all} {

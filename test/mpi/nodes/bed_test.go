@@ -1,7 +1,7 @@
 //go:build mpi
 
-// Package nodes runs programs of MPI and PMIx under ibrun on several nodes over ssh: of Open MPI 4.1 and 5, a client
-// with libpmix 4.2 and 5.0, and of MPICH.
+// Package nodes runs programs of MPICH, of Open MPI 4.1 and 5, and of libpmix 4.2 and 5.0 under ibrun, which starts its
+// agents on the nodes of a virtual cluster over ssh.
 package nodes
 
 import (
@@ -26,33 +26,33 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// lean is the build tag of an ibrun that tells clients of PMIx only about the ranks of their own node.
+// lean is the build tag of an ibrun that gives clients of PMIx information only about the ranks of their own node.
 const lean = "lean"
 
 func TestMain(m *testing.M) { os.Exit(product.Run(m, &launch.Program)) }
 
-// whole selects every combination. By default the tests run a sample of them.
-var whole = flag.Bool("whole", false, "run all dialects of PMIx on all numbers of nodes, all programs and all ends")
+// whole makes the tests run all combinations. By default they run a sample, which takes less time.
+var whole = flag.Bool("whole", false, "run all dialects of PMIx, numbers of nodes, programs and failures")
 
-// timeout ends a job that hangs, in seconds. On an idle machine a job takes a second or two.
+// timeout is the time in seconds after which ibrun ends a job that hangs. On an idle machine a job takes 1 to 2 s.
 const timeout = "100"
 
-// bed is a cluster with the programs of both suites.
+// bed is a virtual cluster with the compiled programs of both suites.
 type bed struct {
 	*cluster.Cluster
 	libraries []library
-	lean      string          // an ibrun with that tag
-	files     map[string]bool // files on the nodes before the first job, or after a job that left some
-	quiet     map[int]bool    // processes before the first job
+	lean      string          // path of an ibrun with the build tag lean
+	files     map[string]bool // files on the nodes before the first job, and files that earlier jobs left
+	quiet     map[int]bool    // process IDs on the nodes before the first job
 }
 
-// library is a suite with its programs, in the folder that all hosts share.
+// library is a suite with the paths of mpi.c and pmixclient.c, compiled with the libraries of this suite.
 type library struct {
 	suite.Suite
 	mpi, client string
 }
 
-// TestNodes runs all subtests of this package on one cluster with the same programs.
+// TestNodes runs the subtests of this package on one cluster, so that programs are compiled only once.
 func TestNodes(t *testing.T) {
 	newer := suite.Newer(t)
 	b := &bed{Cluster: cluster.Require(t, cluster.Config{Nodes: 4, Share: newer.Folders()}), quiet: map[int]bool{}}
@@ -90,14 +90,15 @@ type job struct {
 	stdout, stderr screen.Screen
 }
 
-// run runs a job to its end, and returns when nothing of it is left on the nodes.
+// run runs a job as begin does, and waits for it. The test fails if the job leaves files or processes on the nodes.
 func (b *bed) run(t *testing.T, ranks, nodes int, args ...string) launch.Outcome {
 	t.Helper()
 	return b.begin(t, launch.Program, ranks, nodes, args...).wait(t)
 }
 
-// begin starts a job with as many ranks on each of the first nodes as possible. Ranks are not bound, because the nodes
-// share this machine's CPUs, and each would bind its first rank to the same CPU.
+// begin starts a job of ranks on the first nodes of the cluster. Each node gets perNode ranks, and the last one the
+// rest. Ranks are not bound to CPUs: the nodes share the CPUs of this machine, so all of them would bind their first
+// rank to the same CPU.
 func (b *bed) begin(t *testing.T, ibrun string, ranks, nodes int, args ...string) *job {
 	t.Helper()
 	hosts := fmt.Sprintf("node[0001-%04d]:%d", nodes, perNode(ranks, nodes))
@@ -110,18 +111,18 @@ func (b *bed) begin(t *testing.T, ibrun string, ranks, nodes int, args ...string
 
 func (j *job) wait(t *testing.T) launch.Outcome {
 	t.Helper()
-	_ = j.cmd.Wait() // the exit code is in the outcome
+	_ = j.cmd.Wait() // the caller checks the exit code
 	j.bed.nothingLeft(t)
 	return launch.Outcome{
 		Code: j.cmd.ProcessState.ExitCode(), Stdout: j.stdout.String(), Stderr: product.Complaints(j.stderr.String()),
 	}
 }
 
-// perNode returns the number of ranks of each node. The last node has the rest.
+// perNode returns the number of ranks on each node but the last, which has the rest.
 func perNode(ranks, nodes int) int { return (ranks + nodes - 1) / nodes }
 
-// nothingLeft waits until the nodes have the same files and processes as before the first job, except for the copy of
-// ibrun.
+// nothingLeft waits until the nodes have the same files and processes as before the first job, except for the copies of
+// ibrun that agents are started from. The test fails if that takes too long.
 func (b *bed) nothingLeft(t *testing.T) {
 	t.Helper()
 	var left []string
@@ -133,13 +134,13 @@ func (b *bed) nothingLeft(t *testing.T) {
 			}
 		}
 		if len(left) > 0 {
-			time.Sleep(100 * time.Millisecond) //nolint:forbidigo // reading all processes costs more than most jobs
+			time.Sleep(100 * time.Millisecond) //nolint:forbidigo // listing all processes takes more CPU time than most jobs
 		}
 		return len(left) == 0
 	})
 	if err != nil {
 		t.Errorf("left on the nodes: %q", left)
-		b.files = b.Files() // the next job must not fail for the same files
+		b.files = b.Files() // so that the next job does not fail because of the same files
 	}
 }
 
@@ -152,8 +153,8 @@ func (b *bed) processes(t *testing.T) []cluster.Proc {
 	return slices.Concat(slices.Collect(maps.Values(all))...)
 }
 
-// own returns the lines of ibrun on standard error. Such a line may follow the text of a rank that was killed before
-// the end of its line.
+// own returns the lines that ibrun itself has printed on standard error. If a rank is killed before it ends its line, a
+// line of ibrun does not start at the beginning of a line.
 func own(o launch.Outcome) (own []string) {
 	for line := range strings.Lines(o.Stderr) {
 		if i := strings.Index(line, "ibrun: "); i >= 0 {

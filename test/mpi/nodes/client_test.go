@@ -13,10 +13,11 @@ import (
 	"ibrun/test/launch"
 )
 
-// dialects lists the environment variables by which a client chooses a dialect of PMIx, the best one first.
+// dialects lists the environment variables with the address of a PMIx server, the newest one first. A client of PMIx
+// uses the first one that is set and that it knows, and with it a version of the protocol, the dialect.
 var dialects = []string{"PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3", "PMIX_SERVER_URI21"}
 
-// only returns the words before a command that hide the better dialects from a client.
+// only returns the arguments to be put before a command so that it uses this dialect or an older one.
 func only(dialect string) []string {
 	argv := []string{"env"}
 	for _, better := range dialects[:slices.Index(dialects, dialect)] {
@@ -25,8 +26,8 @@ func only(dialect string) []string {
 	return argv
 }
 
-// client runs the client of PMIx, which asks for all that MPI libraries ask for: on one node and on several, with
-// information about all ranks and about those of the same node, and with one dialect and several.
+// client runs pmixclient.c, which sends the same requests as MPI libraries. It runs on one node and on several, with
+// each dialect and with different dialects in one job, and with an ibrun that has the tag lean.
 func (b *bed) client(t *testing.T, l library) {
 	for _, dialect := range dialects {
 		for _, job := range []struct{ ranks, nodes int }{{1, 1}, {3, 2}, {16, 4}} {
@@ -43,7 +44,7 @@ func (b *bed) client(t *testing.T, l library) {
 	last := dialects[len(dialects)-1]
 	b.ask(t, l, 1, 1, "full", last, only(last)...)
 	b.ask(t, l, 11, 1, "full", "best")
-	// Each rank of a node speaks another dialect.
+	// The ranks of a node use different dialects.
 	mixed := `[ $(($RANK % 4)) -lt 1 ] || unset ` + dialects[0] + `; [ $(($RANK % 4)) -lt 2 ] || unset ` + dialects[1] +
 		`; [ $(($RANK % 4)) -lt 3 ] || unset ` + dialects[2] + `; exec "$@"`
 	for _, info := range []string{"full", lean} {
@@ -51,7 +52,8 @@ func (b *bed) client(t *testing.T, l library) {
 	}
 }
 
-// ask runs the client with words before it. Each of its lines must be right.
+// ask runs pmixclient.c in a subtest, with the arguments before put before the program. info selects the ibrun: lean is
+// the one with this build tag. The job must print the lines of suite.PMIxAnswers and the universe size of each rank.
 func (b *bed) ask(t *testing.T, l library, ranks, nodes int, info, dialect string, before ...string) {
 	t.Helper()
 	t.Run(fmt.Sprintf("%s/%d on %d/%s", dialect, ranks, nodes, info), func(t *testing.T) {

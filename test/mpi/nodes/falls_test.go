@@ -13,8 +13,9 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// falls runs programs in which rank 1 ends early while others wait for it. The job must end with the right code and one
-// line of ibrun. By default the client of PMIx runs with the newer library only, and MPI programs with the other.
+// falls runs programs in which rank 1 is killed or exits while other ranks wait for it. The job must end with the
+// expected exit code, and ibrun must print one line, which names the rank and the reason. Without -whole pmixclient.c
+// runs only with the libraries of the newer suite, and mpi.c only with those of this machine.
 func (b *bed) falls(t *testing.T, l library) {
 	const killed = "was killed by signal 9 (KILL)"
 	for _, fall := range []struct {
@@ -44,16 +45,18 @@ func (b *bed) falls(t *testing.T, l library) {
 	}
 }
 
-// keepGoing kills a rank before MPI_Finalize, which must end the job despite --keep-going.
+// keepGoing kills a rank between MPI_Init and MPI_Finalize. The job must end despite --keep-going, because the other
+// ranks would wait for this rank for ever.
 func (b *bed) keepGoing(t *testing.T) {
-	l := b.libraries[0] // package mpi tests the other library
+	l := b.libraries[0] // package mpi has the same test for the libraries of this machine
 	o := b.run(t, 4, 2, append([]string{"--keep-going"}, l.Command(t, b.Shared(), l.mpi, "spin", "fall")...)...)
 	require.Equal(t, 137, o.Code, o.Stderr)
 	require.Contains(t, o.Stderr,
 		"rank 1 on node0001 was killed by signal 9 (KILL) before MPI_Finalize: the job ends despite --keep-going")
 }
 
-// agent kills the agent of a node while ranks wait for each other. The job must end with one line that names the node.
+// agent kills the agent of a node while all ranks communicate or wait in a fence. The job must end with code 125,
+// and ibrun must print one line, which names the node. Without -whole programs run as in falls.
 func (b *bed) agent(t *testing.T, l library) {
 	for _, how := range []struct {
 		program, what string

@@ -16,12 +16,12 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// overTCP has the options with which this MPICH ends well over TCP. It needs the same setting under its own launcher
+// overTCP has the options of ibrun without which Debian's MPICH fails over TCP. mpiexec.hydra needs the same setting
 // (docs/mpi-programs.md).
 var overTCP = []string{"-x", "UCX_TCP_PUT_ENABLE=n"}
 
-// mpich runs programs of MPICH. mpi.c does not call MPI_Finalize here, because this MPICH hangs in it when more than
-// two nodes communicate, and sometimes with two nodes, also under mpiexec.hydra.
+// mpich runs programs of MPICH on several nodes. mpi.c ends with MPI_Abort instead of MPI_Finalize. In MPI_Finalize
+// Debian's MPICH hangs if more than two nodes communicate, and sometimes with two, also under mpiexec.hydra.
 func (b *bed) mpich(t *testing.T) {
 	program := suite.MPICH(t, "../testdata/mpi.c", filepath.Join(b.Shared(), "mpich-nodes"))
 	const all = "collectives+names"
@@ -36,9 +36,9 @@ func (b *bed) mpich(t *testing.T) {
 	t.Run("agent", func(t *testing.T) { b.agentOfMPICH(t, program) })
 }
 
-// programsOfOthers runs programs that Debian ships on two nodes. Under mpiexec.hydra they ended well in ten of ten
-// runs. On a busy machine MPICH sometimes hangs in MPI_Finalize under any launcher. So a program that has printed its
-// result and then hangs runs again, at most twice.
+// programsOfOthers runs programs of MPICH from Debian packages on two nodes. They must report success. Under
+// mpiexec.hydra they succeeded in ten of ten runs. On a busy machine MPICH sometimes hangs in MPI_Finalize with any
+// launcher. So if a program has reported success and then hangs, it runs again, at most two times.
 func (b *bed) programsOfOthers(t *testing.T) {
 	const coarrays = "/usr/lib/*-linux-gnu/open-coarrays/mpich/bin/OpenCoarrays-*-tests/"
 	for _, c := range []struct{ program, args, says string }{
@@ -62,7 +62,7 @@ func (b *bed) programsOfOthers(t *testing.T) {
 	}
 }
 
-// spinning starts ranks on three nodes that call MPI_Allreduce in a loop, and returns when the loop has started.
+// spinning starts a program on three nodes that calls MPI_Allreduce in an endless loop, and returns after 100 calls.
 func (b *bed) spinning(t *testing.T, ranks int, argv ...string) *job {
 	j := b.begin(t, launch.Program, ranks, 3, append(overTCP, argv...)...)
 	waitfor.Require(t, "a hundred calls of MPI_Allreduce",
@@ -70,7 +70,7 @@ func (b *bed) spinning(t *testing.T, ranks int, argv ...string) *job {
 	return j
 }
 
-// kill kills the first process on a node whose name or first argument is word.
+// kill kills one process on a node whose argument 0 or 1 is word. The test fails if there is none.
 func (b *bed) kill(t *testing.T, node, word string) {
 	procs, err := b.Processes(node)
 	require.NoError(t, err)
@@ -83,8 +83,8 @@ func (b *bed) kill(t *testing.T, node, word string) {
 	t.Fatalf("no process %s on %s", word, node)
 }
 
-// killedInAllreduce kills a rank in a loop of MPI_Allreduce. The job must end with one line of ibrun that names the
-// rank. MPICH may print lines about its connections.
+// killedInAllreduce kills a rank that calls MPI_Allreduce in a loop. ibrun must end the job and print one line, which
+// names the rank. MPICH may print further lines about its connections.
 func (b *bed) killedInAllreduce(t *testing.T, program string) {
 	j := b.spinning(t, 6, program, "spin")
 	b.kill(t, "node0003", program)
@@ -95,8 +95,9 @@ func (b *bed) killedInAllreduce(t *testing.T, program string) {
 	require.Regexp(t, `^ibrun: rank (4|5) on node0003 was killed by signal 9 \(KILL\)\n$`, ours[0])
 }
 
-// agentOfMPICH kills an agent in the same loop. Ranks on other nodes exit with code 15 when their connections end, and
-// ibrun may learn that first. It must still report the loss of the agent as the cause.
+// agentOfMPICH kills an agent whose rank calls MPI_Allreduce in a loop. Ranks on other nodes exit with code 15 when
+// their connections to this rank end, and ibrun may learn that before it detects the loss of the agent. It must still
+// report this loss as the cause.
 func (b *bed) agentOfMPICH(t *testing.T, program string) {
 	j := b.spinning(t, 3, "--tree", "chain", program, "spin")
 	b.kill(t, "node0003", ":agent")
@@ -105,9 +106,9 @@ func (b *bed) agentOfMPICH(t *testing.T, program string) {
 	require.Contains(t, o.Stderr, "the agent on node0003 was lost")
 }
 
-// openMPIOverUCX runs Open MPI over UCX, which it uses on InfiniBand clusters. In MPI_Finalize a rank that waits in the
-// PMI barrier must still answer ranks that close their endpoints. Without progress in libpmi 20 of 24 runs hung, and
-// under mpirun none of 24.
+// openMPIOverUCX runs Open MPI over UCX, as on InfiniBand clusters. In MPI_Finalize a rank that waits in the PMI
+// barrier must still reply to ranks that close their endpoints. So libpmi calls the progress function of Open MPI while
+// it waits. Without these calls 20 of 24 runs hung. Under mpirun none of 24 runs did.
 func (b *bed) openMPIOverUCX(t *testing.T, program string) {
 	const all = "ring+collectives"
 	o := b.run(t, 4, 2, "OMPI_MCA_pml=ucx", "OMPI_MCA_pml_ucx_tls=any", "OMPI_MCA_pml_ucx_devices=any", program, all)

@@ -13,12 +13,12 @@ import (
 	"ibrun/test/product"
 )
 
-// others runs programs of PMI-1 and PMI-2. If ibrun cannot detect the library of a program, the program gets the
-// variables of PMIx, too. It must work all the same.
+// others runs programs of PMI-1 and PMI-2. If ibrun cannot detect the library of a program, for example of one that a
+// shell starts, it also sets the environment variables of PMIx. The program must succeed in this case, too.
 func (b *bed) others(t *testing.T) {
 	mpich := suite.MPICH(t, "../testdata/mpi.c", filepath.Join(b.Shared(), "mpich"))
 	for _, argv := range [][]string{{mpich, "names"}, {"sh", "-c", `exec "$0" "$@"`, mpich, "collectives"}} {
-		// On one node, because this MPICH sometimes hangs between several (docs/mpi-programs.md).
+		// These jobs run on one node, because Debian's MPICH sometimes hangs on several (docs/mpi-programs.md).
 		b.run(t, 2, 1, argv...).Went(t, suite.MPIAnswers(2, argv[len(argv)-1]))
 	}
 	pmi := filepath.Join(b.Shared(), "pmi")

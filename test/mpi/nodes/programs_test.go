@@ -12,7 +12,7 @@ import (
 	"ibrun/test/fleet/suite"
 )
 
-// programs runs unmodified MPI programs without further options of ibrun. They must print the right lines.
+// programs runs unmodified programs of Open MPI without options of ibrun for MPI. They must succeed.
 func (b *bed) programs(t *testing.T, l library) {
 	for i, job := range []struct {
 		what         string
@@ -44,8 +44,8 @@ func (b *bed) programs(t *testing.T, l library) {
 	}
 }
 
-// spawn starts two further ranks by MPI_Comm_spawn, which merge with the ranks that started them. These are two
-// ranks, and then one behind a shell, in which ibrun cannot detect MPI.
+// spawn runs programs that start two more ranks by MPI_Comm_spawn and communicate with them. The first program has two
+// ranks. The second one has one rank and is started by a shell, so that ibrun cannot detect the MPI library.
 func (b *bed) spawn(t *testing.T, l library) {
 	child := l.Command(t, b.Shared(), l.mpi, "child")
 	o := b.run(t, 2, 2, append(l.Command(t, b.Shared(), l.mpi, "spawn"), child...)...)
@@ -55,7 +55,8 @@ func (b *bed) spawn(t *testing.T, l library) {
 	o.Went(t, append(suite.MPIAnswers(2, "child"), suite.MPIAnswers(1, "spawn")...))
 }
 
-// abort calls MPI_Abort, which must end the job with the program's code.
+// abort runs a program whose rank 1 calls MPI_Abort with code 7. ibrun must end the job with this exit code, and print
+// one line.
 func (b *bed) abort(t *testing.T, l library) {
 	o := b.run(t, 3, 2, l.Command(t, b.Shared(), l.mpi, "abort", "7")...)
 	require.Equal(t, 7, o.Code, o.Stderr)
@@ -64,13 +65,14 @@ func (b *bed) abort(t *testing.T, l library) {
 	require.Contains(t, own(o)[0], "aborted the job with code 7")
 }
 
-// twice runs two programs one after the other in each rank.
+// twice runs two MPI programs one after the other in each rank. Both must succeed.
 func (b *bed) twice(t *testing.T, l library) {
 	argv := l.Command(t, b.Shared(), "sh", "-c", `"$0" ring && "$0" alltoall`, l.mpi)
 	b.run(t, 3, 2, argv...).Went(t, suite.MPIAnswers(3, "ring+alltoall"))
 }
 
-// python runs a script, which loads the MPI library after ibrun has examined the program.
+// python runs a Python script that loads Open MPI. ibrun examines only the Python interpreter, so it cannot detect the
+// library.
 func (b *bed) python(t *testing.T, l library) {
 	script, err := filepath.Abs("../testdata/peers.py")
 	require.NoError(t, err)

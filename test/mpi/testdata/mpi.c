@@ -1,5 +1,5 @@
-/* What a test of a launcher asks of an MPI program, by the first argument. Several of the parts that end
- * by themselves can be joined: "ring+names" does both after one MPI_Init. */
+/* An MPI program for tests of launchers. The first argument selects what it does, such as "ring". Names in
+ * the table parts can be joined by "+": "ring+names" does both after one MPI_Init. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -263,7 +263,7 @@ static void initialized(double began, double ended)
 
 static void hello(void) {}
 
-/* Parts that end by themselves. */
+/* The names that can be joined in the first argument, and their functions. */
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -273,7 +273,8 @@ static const struct {
     {"names", names}, {"programs", programs},
 };
 
-/* Runs the parts that are joined, and says which have ended well. Returns 0 if that is no part. */
+/* Calls the functions of the names in joined, one after the other, and prints a line after each. Returns 1 if
+ * joined has a name of the table parts, and 0 if it has none. */
 static int run_parts(const char *joined)
 {
 	char all[256];
