@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"go/ast"
 	"go/build/constraint"
 	"go/parser"
@@ -59,13 +60,14 @@ func hasLabel(file *ast.File, label string) bool {
 	return false
 }
 
-// labelledTests returns the names of the tests that have a label and match a pattern, and their packages.
+// labelledTests returns the names of the tests that have a label and match a pattern, and their packages. The
+// packages with the most code in these tests come first: they take longest, so they must not start last.
 func labelledTests(root, label, pattern string) (tests, packages []string, err error) {
 	matches, err := regexp.Compile(pattern)
 	if err != nil {
 		return nil, nil, err
 	}
-	names, dirs := map[string]bool{}, map[string]bool{}
+	names, sizes := map[string]bool{}, map[string]int{} // sizes holds the bytes of test functions, by package
 	err = walk(root, func(path string, file *ast.File) error {
 		if !strings.HasSuffix(path, "_test.go") || !hasLabel(file, label) {
 			return nil
@@ -74,13 +76,14 @@ func labelledTests(root, label, pattern string) (tests, packages []string, err e
 			f, ok := d.(*ast.FuncDecl)
 			if ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") && f.Name.Name != "TestMain" && matches.MatchString(f.Name.Name) {
 				names[f.Name.Name] = true
-				dirs["./"+filepath.ToSlash(filepath.Dir(path))] = true
+				sizes["./"+filepath.ToSlash(filepath.Dir(path))] += int(f.End() - f.Pos())
 			}
 		}
 		return nil
 	})
-	packages = slices.Sorted(maps.Keys(dirs))
-	slices.Reverse(packages) // start the packages below test first, because they take longest
+	packages = slices.SortedFunc(maps.Keys(sizes), func(a, b string) int {
+		return cmp.Or(cmp.Compare(sizes[b], sizes[a]), cmp.Compare(a, b))
+	})
 	return slices.Sorted(maps.Keys(names)), packages, err
 }
 
