@@ -9,7 +9,8 @@ import (
 	"ibrun/job"
 )
 
-// A block satisfies a question if it has an address of the asked rank in the requested epoch or a newer one.
+// TestBlockSatisfies requires that a block, which holds the addresses of one node's ranks, satisfies an Ask only if the
+// asked rank has an address in it whose epoch is Least or newer.
 func TestBlockSatisfies(t *testing.T) {
 	b := block(3, 2, 7, 0)
 	for least, want := range []bool{true, true, true, false} {
