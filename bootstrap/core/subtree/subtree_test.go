@@ -26,8 +26,9 @@ func TestRenumberKeepsPrograms(t *testing.T) {
 	require.Zero(t, r.Count())
 }
 
-// Left reports whether a program of a rank has left the job for good. While the rank may start another program, only
-// earlier programs have left. After the rank's exit, or if it ended without joining, all programs have left.
+// TestProgramsOfARank checks Program.Left. While a program is in the job, Left is false. After program n has ended,
+// Left is true for the numbers up to n, and false for greater ones, because the rank may run another program. After the
+// rank's exit, or if it ended without joining, Left is true for all numbers.
 func TestProgramsOfARank(t *testing.T) {
 	var p, neverJoined Program
 	p.Join()
