@@ -84,8 +84,8 @@ func trip(ctx context.Context, w *ibrun.World, m []byte) error {
 	return err
 }
 
-// stream describes a series of messages of the same length from rank 0 to rank 1, bulk bytes in total. bound is the
-// least rate, divided by that of TCP.
+// stream describes a series of messages from rank 0 to rank 1. Each message has size bytes, and all of them together
+// have bulk bytes. The rate must be at least bound times that of TCP.
 type stream struct {
 	what  string
 	size  int
