@@ -115,7 +115,8 @@ func compare(what string, rounds int, patience time.Duration, read reader, middl
 }
 
 // Hello measures how long small programs of MPICH and of Open MPI run, from the launch to the end. Both are built from
-// test/mpi/testdata/mpi.c. Programs of MPICH on several nodes sometimes hang, also under mpiexec.hydra.
+// test/mpi/testdata/mpi.c. The MPICH program does not call MPI_Finalize, because its ranks on several nodes sometimes
+// hang in it, also under mpiexec.hydra (docs/mpi-programs.md).
 func Hello(args []string) error {
 	var mpich, openMPI string
 	return onCluster(args, func(j job) error {

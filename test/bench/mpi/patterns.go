@@ -36,8 +36,8 @@ func rivals(self, mpich, openMPI string) []rival {
 
 // crowded returns the rivals for jobs in which many ranks share a CPU. A rank of Open MPI yields while it waits. A
 // rank of MPICH (ch4:ucx) polls until its time slice ends, and no setting changes that. So a step of MPICH takes as
-// many time slices as there are ranks on the CPU, and MPICH runs a quarter of the steps. crowded adds a rival that uses
-// MPICH and calls sched_yield itself.
+// many time slices as there are ranks on the CPU. Therefore crowded gives MPICH only a quarter of the steps. It also
+// adds a rival that uses MPICH and calls sched_yield while it waits for messages.
 func crowded(self, mpich, openMPI string) []rival {
 	list := rivals(self, mpich, openMPI)
 	yields := rival{name: "MPICH, yielding", argv: append(slices.Clone(list[1].argv), "-yield")}
