@@ -147,7 +147,7 @@ func (e *entry) judge(j *job, fail func(string, ...any)) {
 	}
 	switch {
 	case e.prints == "" && line != "":
-		fail("a line with a cause, want none")
+		fail("standard error names a cause, want none")
 	case e.prints != "" && !prints.MatchString(line):
 		fail("the line with the cause does not have %q: %s", e.prints, line)
 	case e.prints != "" && e.prints != "." && again > 1:
