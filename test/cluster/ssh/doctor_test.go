@@ -35,7 +35,8 @@ func examine(t *testing.T, c *cluster.Cluster, code int, args ...string) (e exam
 	return e
 }
 
-// found returns the text of each finding. The key is its subject and its nodes, such as "rdma node[0001-0002]".
+// found returns the severity and the text of each finding, such as "error: DOWN (Polling)". The key is the finding's
+// subject and its nodes, such as "mlx5_0:1 node0003".
 func (e examined) found() map[string]string {
 	found := map[string]string{}
 	for _, f := range e.Findings {
