@@ -1,7 +1,7 @@
 #!/bin/bash
-# gridengine.sh DIR NODES... starts Grid Engine on a virtual cluster, with its files in DIR. It runs on the front, which
-# becomes the master host and a submit host. It configures one parallel environment, mpi, and one queue, all.q, with two
-# slots on each node.
+# gridengine.sh DIR NODES... starts Grid Engine on a virtual cluster, with its files in DIR. It runs on the cluster's
+# front, the host from which the tests run commands. The front becomes the master host and a submit host. The script
+# configures one parallel environment, mpi, and one queue, all.q, with two slots on each node.
 set -u # without -e, because qconf fails if an object exists already; the caller checks that all nodes accept jobs
 dir=$1
 shift
