@@ -2,5 +2,6 @@
 
 package product
 
-// shipped is true in labelled suites: they test the same binary that make build builds.
+// shipped reports whether Build makes the same binary as make build. In labelled suites, those with a build tag, it
+// does.
 const shipped = true

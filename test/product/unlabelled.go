@@ -2,6 +2,6 @@
 
 package product
 
-// shipped is false in unlabelled tests: they build ibrun with the same compiler flags as the tests, so that Go compiles
-// each package only once.
+// shipped reports whether Build makes the same binary as make build. In unlabelled tests, those without a build tag,
+// it does not. It omits -trimpath, as go test does, so that Go compiles each package only once for tests and ibrun.
 const shipped = false
