@@ -31,8 +31,11 @@ func TestAgentIsFoundBelowAProcess(t *testing.T) {
 	order, err := agent.StdinPipe()
 	require.NoError(t, err)
 	require.NoError(t, agent.Start())
-	found, err := agentBelow(os.Getpid())
-	require.NoError(t, err)
+	var found int
+	waitfor.Require(t, "/proc shows the arguments of the agent", func() bool {
+		found, err = agentBelow(os.Getpid())
+		return err == nil
+	})
 	require.Equal(t, agent.Process.Pid, found)
 	_, err = agentBelow(1 << 30)
 	require.EqualError(t, err, "no agent found")
