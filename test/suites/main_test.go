@@ -9,9 +9,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestLabelledTestsFindsTestsByTag(t *testing.T) {
+// module writes the files of a module, by their names, to a temporary folder. It returns the folder.
+func module(t *testing.T, files map[string]string) string {
 	root := t.TempDir()
-	for name, text := range map[string]string{
+	for name, text := range files {
+		require.NoError(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o600))
+	}
+	return root
+}
+
+func TestLabelledTestsFindsTestsByTag(t *testing.T) {
+	root := module(t, map[string]string{
 		"a/plain_test.go":        "package a\n\nfunc TestPlain(t T) {}\n",
 		"a/a_mpi_test.go":        "//go:build mpi\n\npackage a\n\nfunc TestMPI(t T) {}\nfunc helper() {}\n",
 		"test/mpi/both_test.go":  "//go:build mpi || cluster\n\npackage both\n\nfunc TestMain(m M) {}\nfunc TestBoth(t T) {}\n",
@@ -23,10 +32,7 @@ func TestLabelledTestsFindsTestsByTag(t *testing.T) {
 		"b/code.go":              "package b\n",
 		"c/starts_goroutines.go": "package c\n\nfunc f() { go g() }\n",
 		"d/only_test.go":         "package d\n\nfunc TestD(t T) { go f() }\n",
-	} {
-		require.NoError(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o700))
-		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o600))
-	}
+	})
 	tests, packages, err := labelledTests(root, "mpi", "")
 	require.NoError(t, err)
 	require.Equal(t, []string{"TestBoth", "TestMPI"}, tests)
@@ -65,9 +71,8 @@ func TestReadReportsFailuresAndSkips(t *testing.T) {
 // TestRunRepeatsFailedTests requires that a test that passes when it is run again is unstable, and that a test that
 // fails twice has failed.
 func TestRunRepeatsFailedTests(t *testing.T) {
-	module := t.TempDir()
-	mark := filepath.Join(module, "mark")
-	for name, text := range map[string]string{
+	mark := filepath.Join(t.TempDir(), "mark")
+	t.Chdir(module(t, map[string]string{
 		"go.mod": "module m\n\ngo 1.26\n",
 		"m_test.go": `package m
 
@@ -86,10 +91,7 @@ func TestAlways(t *testing.T) { t.Fatal("always") }
 
 func TestGood(t *testing.T) {}
 `,
-	} {
-		require.NoError(t, os.WriteFile(filepath.Join(module, name), []byte(text), 0o600))
-	}
-	t.Chdir(module)
+	}))
 	require.NoError(t, os.Mkdir("out", 0o700))
 	var out strings.Builder
 	c := command{suite: "cluster", flags: []string{"-count=1", "-vet=off"}, packages: []string{"."}, binaries: filepath.Join("out", "binaries"), again: true}
@@ -107,8 +109,7 @@ func TestGood(t *testing.T) {}
 // TestGroupsSeparatesPackagesOfOneName requires that no two packages of a group have the same name, and that each
 // package is in one group.
 func TestGroupsSeparatesPackagesOfOneName(t *testing.T) {
-	module := t.TempDir()
-	for name, text := range map[string]string{
+	t.Chdir(module(t, map[string]string{
 		"go.mod":      "module m\n\ngo 1.26\n",
 		"a/x/x.go":    "package x\n",
 		"b/x/x.go":    "package x\n",
@@ -116,11 +117,7 @@ func TestGroupsSeparatesPackagesOfOneName(t *testing.T) {
 		"cmd/m/m.go":  "package main\n\nfunc main() {}\n",
 		"m_other.go":  "package m\n",
 		"d/d_test.go": "package d\n",
-	} {
-		require.NoError(t, os.MkdirAll(filepath.Join(module, filepath.Dir(name)), 0o700))
-		require.NoError(t, os.WriteFile(filepath.Join(module, name), []byte(text), 0o600))
-	}
-	t.Chdir(module)
+	}))
 	groups, err := command{flags: []string{"-count=1"}, packages: []string{"./..."}, binaries: "bin"}.groups()
 	require.NoError(t, err)
 	require.Len(t, groups, 2)
