@@ -35,7 +35,8 @@ func init() {
 	} {
 		named[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}
-	// notForged are the other messages: the fuzz test never forges them (fuzz_lies_test.go).
+	// notForged lists the messages that the fuzz test of fuzz_lies_test.go never forges. sayable and sayableOfRestarts
+	// list those that it forges.
 	notForged := typesOf(
 		wire.Heartbeat{}, wire.Sweep{}, wire.Swept{}, wire.Record{}, rankwire.Restarted{}, rankwire.Rollback{},
 		wire.Below{}, wire.Join{}, wire.Joined{}, wire.Resume{}, wire.State{}, wire.Report{}, wire.Passed{},

@@ -60,9 +60,9 @@ func heap() int {
 // for requests that wait.
 func TestMemoryIsBounded(t *testing.T) {
 	const (
-		count  = 6_000    // messages, more than maxWaiting
-		fixed  = 1 << 20  // bytes for all waiting requests
-		slack  = 64 << 10 // bytes for tables of the runtime
+		count  = 6_000    // number of messages: more requests than maxWaiting
+		fixed  = 1 << 20  // most bytes for all waiting requests together
+		slack  = 64 << 10 // most bytes that the Go runtime allocates for itself
 		length = 200
 	)
 	long := strings.Repeat("x", length)

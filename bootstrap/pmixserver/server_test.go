@@ -22,7 +22,7 @@ func (c *client) commit(scope pmix.Scope, attrs ...pmix.Attr) pmixtest.Reply {
 	return c.ask(pmixtest.Commit, pmixtest.Values(scope, attrs...))
 }
 
-// get sends a Get of a key of a rank.
+// get sends a Get request for a key of a rank of the client's own job.
 func (c *client) get(rank uint32, key string, attrs ...pmix.Attr) replyFunc {
 	return c.start(pmixtest.Get, pmixtest.Text(c.Namespace), pmixtest.U32(rank), pmixtest.Attrs(attrs...),
 		pmixtest.Text(key))
@@ -53,7 +53,8 @@ func askAll(t *testing.T, want pmix.Status, clients []*client, ask func(c *clien
 	return all
 }
 
-// fenceAll completes a fence of all ranks. The clients must be those of all ranks.
+// fenceAll lets every rank of the job call a fence of all ranks, which must succeed. clients must have one client for
+// each rank.
 func (w *world) fenceAll(t *testing.T, clients []*client) {
 	t.Helper()
 	askAll(t, pmix.Done, clients, func(c *client) replyFunc { return c.fence(w.wildcard()) })

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// At most perAddress sessions of one address are inside the gate at a time. Sessions of another address enter at once.
+// The gate limits the ssh sessions that are being opened to one address. Once perAddress sessions have entered, enter
+// must block until one of them leaves, or until its context ends. Sessions to another address must enter at once.
 func TestGate(t *testing.T) {
 	var g gate
 	var leaves []func()
@@ -23,7 +24,7 @@ func TestGate(t *testing.T) {
 	_, err = g.enter(t.Context(), "b:22")
 	require.NoError(t, err)
 	leaves[0]()
-	leaves[0]() // The slot must not be released twice.
+	leaves[0]() // The second call must not let another session enter.
 	_, err = g.enter(t.Context(), "a:22")
 	require.NoError(t, err)
 	_, err = g.enter(over, "a:22")

@@ -35,7 +35,8 @@ func list(values ...string) (l frame.Values) {
 	return l
 }
 
-// Each requester gets the values of a fence once: this node when they arrive, a child when it asks afterwards.
+// Values delivers the values of a fence to this node, which has requested them, and sends none to the children. Request
+// sends them to a child that asks for them later.
 func TestValuesAreHandedOutOnce(t *testing.T) {
 	f, all := New(below(false, 2)), list("everything")
 	f.Request(up, 2)

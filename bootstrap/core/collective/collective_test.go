@@ -66,8 +66,8 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
-// The root releases a barrier as soon as both children have joined it. The function that New gets merges the parcels
-// of both, and each child gets the merged parcel.
+// The second argument of New is a function that merges the parcels of a barrier. The root must call it as soon as both
+// children have joined the barrier, and release the barrier with the merged parcel to each child.
 func TestBarrierOfTheRoot(t *testing.T) {
 	s, joined := subtreetest.Agent(true), 0
 	c := New(s, func(p rankwire.Parcels) rankwire.Parcels {
@@ -103,8 +103,9 @@ func TestTooMuch(t *testing.T) {
 	require.Contains(t, out[1].Part.Trouble, "too much for the launch tree")
 }
 
-// A floor fails the open collectives up to its number. The failure is reported to rank 4, which runs. Rank 5 has exited
-// and gets no report. Parts of these collectives that a child sends later are accepted and ignored.
+// When a rank is restarted, Floor(100) fails the open collectives with numbers up to 100. Rank 4 runs and must get the
+// failure. Rank 5 has exited and must get no message. If a child joins one of these collectives later, its message is
+// accepted and ignored.
 func TestFloor(t *testing.T) {
 	s, c := agent(false)
 	s.Own.Of(4).Join()
@@ -117,7 +118,7 @@ func TestFloor(t *testing.T) {
 	s.Own.Of(5).Exit(true)
 	require.Equal(t, []Effect{{Do: ReleaseRank, Rank: 4, Part: failed}}, c.Floor(100))
 	require.False(t, c.Awaits(1))
-	require.Empty(t, c.Lie(0, collect(1)), "a child may send its part before it learns of the floor")
+	require.Empty(t, c.Lie(0, collect(1)), "a child may join before it learns of the failure")
 	require.Empty(t, c.JoinBelow(0, 6, collect(1)))
 }
 

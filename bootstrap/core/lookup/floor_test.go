@@ -9,8 +9,8 @@ import (
 	"ibrun/job"
 )
 
-// TestBlockSatisfies requires that a block, which holds the addresses of one node's ranks, satisfies an Ask only if the
-// asked rank has an address in it whose epoch is Least or newer.
+// A block lists the addresses that the ranks of one node have published. TestBlockSatisfies requires that it answers a
+// question about a rank only if it has an address of that rank in epoch Ask.Least or in a later epoch.
 func TestBlockSatisfies(t *testing.T) {
 	b := block(3, 2, 7, 0)
 	for least, want := range []bool{true, true, true, false} {

@@ -13,7 +13,8 @@ func ask(rank job.Slot, do rankwire.Naming, port string) rankwire.Name {
 	return rankwire.Name{Rank: rank, Do: do, Service: "ocean", Port: port}
 }
 
-// When a service is published, the lookups that wait for it are answered once, in the order of their arrival.
+// TestWaiting publishes a service after jobs 1 and 2 have looked it up. Each of these lookups must wait for the service
+// and be answered once, the earlier one first.
 func TestWaiting(t *testing.T) {
 	s := New(false)
 	lookup := ask(0, rankwire.NameLookup, "")

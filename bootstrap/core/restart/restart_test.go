@@ -98,7 +98,8 @@ func TestMostRestartsOfARank(t *testing.T) {
 	require.Equal(t, Report, d.Failed(0, one(4), true)[0].Do)
 }
 
-// Take returns true for a new floor and false when the same floor arrives again.
+// A floor is the message by which agents learn the first valid epoch of restarted ranks. Take must return true when the
+// floor with serial number 1 arrives, and false when it arrives again.
 func TestFloorIsTakenOnce(t *testing.T) {
 	f := NewFloors(&subtree.Subtree{})
 	require.True(t, f.Take(1))

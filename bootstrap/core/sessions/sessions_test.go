@@ -26,8 +26,8 @@ func agent(root bool) *Sessions {
 
 func collect(op uint32) rankwire.Collect { return rankwire.Collect{Op: op} }
 
-// Lie rejects a child's part of a collective if an earlier collective is missing, or if no member of the session is
-// below that child.
+// Lie returns a reason to reject the message by which a child joins a collective. There is a reason if the child has
+// not joined the collective before it, or if the child's subtree has no member of the session.
 func TestLie(t *testing.T) {
 	s := agent(false)
 	require.Empty(t, s.Lie(0, 1, collect(1)))

@@ -9,7 +9,8 @@ import (
 	"ibrun/job"
 )
 
-// Renumber changes the slots of the ranks and keeps the state of their programs.
+// Renumber(2) numbers the three ranks from 2 on, so that rank 8, which has joined, becomes rank 3. Each rank must keep
+// the state of its program.
 func TestRenumberKeepsPrograms(t *testing.T) {
 	var r Ranks
 	r.Open(7, 3)
@@ -26,15 +27,16 @@ func TestRenumberKeepsPrograms(t *testing.T) {
 	require.Zero(t, r.Count())
 }
 
-// TestProgramsOfARank checks Program.Left. While a program is in the job, Left is false. After program n has ended,
-// Left is true for the numbers up to n, and false for greater ones, because the rank may run another program. After the
-// rank's exit, or if it ended without joining, Left is true for all numbers.
+// A rank may run several programs one after the other, which are numbered from 1. Left(n) reports whether the rank has
+// ended its programs up to number n, and none of them can follow. TestProgramsOfARank requires that Left is false while
+// a program runs. After program 1 has ended, Left(1) is true and Left(2) is false. After the exit of the rank, or if it
+// has ended without joining, Left is true for all numbers.
 func TestProgramsOfARank(t *testing.T) {
 	var p, neverJoined Program
 	p.Join()
 	p.End(true)
 	require.True(t, p.Left(1))
-	require.False(t, p.Left(2), "the next program may come")
+	require.False(t, p.Left(2), "the rank may still run program 2")
 	p.Join()
 	require.False(t, p.Left(1))
 	p.Exit(false)
