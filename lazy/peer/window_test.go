@@ -34,7 +34,7 @@ func TestShut(t *testing.T) {
 	b.idle = false
 	before := len(w.took)
 	w.RunUntil(stop + 3*w.delay)
-	require.Greater(t, len(w.took), before, "the window update is sent at once, so a message follows")
+	require.Greater(t, len(w.took), before, "the receiver must send a window update at once, so that messages arrive")
 	require.NoError(t, w.run())
 	require.Zero(t, a.peer.Unacked())
 	require.Less(t, w.Now-stop, time.Second)

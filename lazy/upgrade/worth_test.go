@@ -36,7 +36,7 @@ func TestWorthSchedules(t *testing.T) {
 			over++
 		}
 	}
-	require.False(t, (&worth{}).reached(Worth{}, 1<<30, 0), "Worth{} sets no limit")
+	require.False(t, (&worth{}).reached(Worth{}, 1<<30, 0), "the zero value of Worth sets no limit")
 	require.Greater(t, over, 200)
 	require.Less(t, over, 1900)
 }
