@@ -36,7 +36,7 @@ func soon(t *testing.T, f func()) {
 	waitfor.Closed(t, done)
 }
 
-// whenReceiving waits until next polls for datagrams or waits for them in the kernel, and then calls f.
+// whenReceiving calls f when another goroutine is inside i.next, which polls the socket or sleeps in a system call.
 func (i *inlet) whenReceiving(f func()) {
 	for !i.inside.Load() {
 		runtime.Gosched()
