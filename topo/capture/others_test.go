@@ -21,7 +21,7 @@ var passedOver = []string{
 }
 
 func TestCapturesOfOthers(t *testing.T) {
-	unpackedTars := hwloctest.Captures(t) // independent of package capture
+	unpackedTars := hwloctest.Captures(t) // unpacks them without package capture
 	for _, file := range hwloctest.Tars(t) {
 		t.Run(hwloctest.Name(file), func(t *testing.T) {
 			straight, err := capture.Open(file)

@@ -50,8 +50,8 @@ func Name(tar string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(filepath.Base(tar), suffix), plainSuffix)
 }
 
-// content returns a reader of the uncompressed tar archive in f. The suffix of its file name, tar, tells how it is
-// compressed.
+// content returns a reader of the tar archive that f contains. It decompresses the archive if its file name, tar, ends
+// in .tar.bz2.
 func content(tar string, f io.Reader) io.Reader {
 	if strings.HasSuffix(tar, suffix) {
 		return bzip2.NewReader(f)
