@@ -17,15 +17,16 @@ func (in *Input) Byte() byte {
 	return b
 }
 
-// Of reads a byte and returns a number from 0 to n-1. If n is larger than 256, the result is at most 255.
+// Of reads a byte and returns its value modulo n, which is a number from 0 to n-1. If n is larger than 256, the result is
+// at most 255. If n is less than 1, Of returns 0.
 func (in *Input) Of(n int) int { return int(in.Byte()) % max(n, 1) }
 
-// Odds reads a byte and returns true with a probability of 1/one if the byte is random. After the end of the input it
-// returns false, unless one is 1.
+// Odds reads a byte and returns true for about one in so many values of the byte: with Odds(4) for a quarter of them.
+// The number one must be between 1 and 256. After the end of the input, Odds returns false unless one is 1.
 func (in *Input) Odds(one int) bool { return in.Of(one) == one-1 }
 
-// Allocated returns the number of bytes that this process has allocated on the heap since its start, including bytes
-// that were freed.
+// Allocated returns the number of bytes that this process has allocated on the heap since its start. Freed bytes count,
+// too.
 func Allocated() uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)

@@ -1,5 +1,5 @@
-// Package seeded runs random schedules of events on all CPUs. A seed determines a schedule, so that the option -seed
-// can replay one of them. The calling test implements the schedules.
+// Package seeded runs simulations with random events, called schedules, on all CPUs. A seed determines all events of a
+// schedule, so that the option -seed of go test can replay it. The calling test implements the simulation.
 package seeded
 
 import (
@@ -13,13 +13,17 @@ import (
 
 var seed = flag.Uint64("seed", 0, "run only this schedule of the simulator, and log all")
 
-// Counts maps {state, input} of a state machine to the number of times that the input came in that state.
+// Counts maps {state, input} of a state machine to the number of times that the machine got the input in that state.
 type Counts map[[2]int]int
 
-// Run calls schedule with the seeds 1 to n for two ranks and 1 to n/10 for eight ranks, where n is the parameter
-// schedules. It returns the sum of their counts. With the option -seed it calls schedule with that seed only, logs its
-// events and returns no counts. Without -seed the log function is nil. A failure prints the command that replays the
-// schedule. Pkg is the folder of the calling package in this command.
+// Run calls schedule with each seed from 1 to schedules for two ranks, and with each seed from 1 to schedules/10 for
+// eight ranks. The parameter log is nil. Run returns the sum of all counts.
+//
+// With the option -seed, Run calls schedule with that seed only, once for two and once for eight ranks. The parameter
+// log is then t.Logf, and Run returns no counts.
+//
+// If a schedule fails, Run prints a go test command that replays it. The parameter pkg names the package in that
+// command.
 func Run(t *testing.T, schedules int, pkg string,
 	schedule func(seed uint64, ranks int, log func(string, ...any)) (Counts, error),
 ) Counts {

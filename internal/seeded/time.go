@@ -8,12 +8,12 @@ import (
 )
 
 // Time is the virtual clock of one schedule. At and After plan function calls. Run executes them in the order of their
-// times, and calls of the same time in the order in which they were planned.
+// times. Calls that are planned for the same time are executed in the order in which they were planned.
 type Time struct {
 	Now   time.Duration
 	Rand  *rand.Rand
 	Trace func(format string, args ...any) // receives the lines of Log; may be nil
-	Fault error                            // the first fault that Broken recorded
+	Fault error                            // the first fault that Broken recorded, or nil
 
 	plans  []plan // a heap
 	serial uint64
@@ -56,7 +56,8 @@ func (t *Time) At(at time.Duration, do func()) {
 // After plans a call of do after the virtual duration d from now.
 func (t *Time) After(d time.Duration, do func()) { t.At(t.Now+d, do) }
 
-// next removes the first planned call and executes it. The code is that of heap.Pop without its allocations.
+// next removes the earliest planned call from the heap, sets Now to its time and executes it. It does not use heap.Pop,
+// which would allocate memory.
 func (t *Time) next() {
 	h := t.plans
 	first, n := h[0], len(h)-1
@@ -100,14 +101,14 @@ func (t *Time) RunUntil(stop time.Duration) {
 	t.Now = stop
 }
 
-// Broken records a fault with the current time, unless there is one already. A fault ends Run.
+// Broken sets Fault to an error with the current virtual time, unless Fault is set already. Run then returns it.
 func (t *Time) Broken(format string, args ...any) {
 	if t.Fault == nil {
 		t.Fault = fmt.Errorf("at %v: "+format, append([]any{t.Now}, args...)...)
 	}
 }
 
-// Log passes a line that begins with the current time to Trace.
+// Log passes a line that begins with the current virtual time to Trace. It does nothing if Trace is nil.
 func (t *Time) Log(format string, args ...any) {
 	if t.Trace != nil {
 		t.Trace("%12v "+format, append([]any{t.Now}, args...)...)
