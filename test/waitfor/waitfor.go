@@ -1,8 +1,8 @@
 // Package waitfor polls until a condition holds. Only tests use it.
 //
-// A test that checks a changing state only once has a race. A test should wait for an event, such as a message on a
-// channel or the end of a process. If there is no such event, it polls with this package, so that other code of tests
-// without a build tag need not read a clock.
+// A test has a race if it checks a state only once that another goroutine or process is about to change. Such a test
+// should wait for an event, such as a message on a channel or the end of a process. If there is no such event, it polls
+// with this package. Except in this package, tests without a build tag must not read a clock.
 package waitfor
 
 import (
@@ -13,18 +13,18 @@ import (
 // Deadline is the longest time that a test waits for a condition. It is long because only a test that hangs reaches it.
 const Deadline = time.Minute
 
-// maxInterval limits the interval between polls, which starts at 1 ms and doubles with each poll. After a slow poll the
-// interval is longer, see pauseFactor.
+// maxInterval is the longest pause after a poll that took at most 25 ms. The pause starts at 1 ms and doubles with each
+// poll. After a slower poll, pauseFactor determines the pause.
 const maxInterval = 100 * time.Millisecond
 
-// pauseFactor makes True sleep at least pauseFactor times as long as the last poll took, but at most 1 s. Polls can be
-// expensive: one that lists all processes takes 20 ms of CPU time, and one that starts ibrun takes more.
+// pauseFactor is the least ratio of a pause to the duration of the poll before it, for pauses of up to 1 s. It limits
+// the CPU time of expensive polls: to list all processes takes 20 ms, and to start ibrun takes more.
 const pauseFactor = 4
 
 // ErrDeadline is returned if the condition does not hold within Deadline.
 var ErrDeadline = errors.New("timed out after " + Deadline.String())
 
-// True calls ok until it returns true. It returns ErrDeadline if that takes longer than Deadline.
+// True calls ok again and again until ok returns true. If that takes longer than Deadline, True returns ErrDeadline.
 func True(ok func() bool) error {
 	interval := time.Millisecond
 	for began, end := time.Now(), time.Now().Add(Deadline); !ok(); began = time.Now() {
@@ -43,8 +43,8 @@ type TB interface {
 	Fatalf(format string, args ...any)
 }
 
-// Require calls ok until it returns true. It fails the test if that takes longer than Deadline, with a message that
-// contains condition.
+// Require calls ok again and again until ok returns true. If that takes longer than Deadline, Require fails the test
+// with a message that contains condition.
 func Require(t TB, condition string, ok func() bool) {
 	t.Helper()
 	if err := True(ok); err != nil {
