@@ -17,8 +17,8 @@ import (
 	"ibrun/test/launch"
 )
 
-// withLIBI compiles testdata/libi.cc, which uses the C++ API of LIBI, and returns the path of the program. The library
-// for tools, on which that API is built, is compiled as C. Both have sanitizers.
+// withLIBI compiles the C++ program testdata/libi.cc with the sources of the library for tools (cgo/tool), which are in
+// C, and returns the path of the program. The compiler adds sanitizers to both.
 func withLIBI(t *testing.T) string {
 	t.Helper()
 	sources, err := filepath.Glob("../../cgo/tool/*.c")
@@ -36,9 +36,9 @@ func withLIBI(t *testing.T) string {
 	return compiled(t, "libi", argv...)
 }
 
-// TestLIBI runs a program that starts several sessions of LIBI with ibrun. Members of a session must have the hosts,
-// ranks, program and environment of this session, and must exchange data only with each other. If a session is launched
-// on hosts of an existing job, ibrun must not start another job. If it is launched on other hosts, ibrun must.
+// TestLIBI runs a program that starts several sessions of LIBI, an API for daemons of tools. The members of a session
+// must have the hosts, ranks, program and environment of that session, and must exchange data only with each other. A
+// session on the hosts of an existing job must use that job. A session on other hosts must start a new job with ibrun.
 func TestLIBI(t *testing.T) {
 	c := exec.CommandContext(t.Context(), withLIBI(t))
 	c.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+launch.SocketFolder(t), "IBRUN="+launch.Program,

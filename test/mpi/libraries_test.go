@@ -25,8 +25,9 @@ import (
 	"ibrun/test/launch"
 )
 
-// withLibrary compiles the program testdata/NAME.c with the sources of the library cgo/NAME, and returns its path. gcc
-// warns and analyzes strictly, and its sanitizers end the program at an invalid memory access or undefined behaviour.
+// withLibrary compiles testdata/LIBRARY.c with the sources in cgo/LIBRARY, and returns the path of the program. gcc
+// runs its static analyzer and treats warnings as errors. Sanitizers end the program at an invalid memory access or
+// undefined behaviour.
 func withLibrary(t *testing.T, library string) string {
 	t.Helper()
 	sources, err := filepath.Glob("../../cgo/" + library + "/*.c")
@@ -45,12 +46,12 @@ func withLibrary(t *testing.T, library string) string {
 func TestPMGR(t *testing.T) {
 	program := withLibrary(t, "pmgr")
 	t.Run("collectives", func(t *testing.T) { eachCollective(t, program) })
-	t.Run("ends", func(t *testing.T) { badEnds(t, program) })
-	t.Run("lies", func(t *testing.T) { lyingAgent(t, program) })
+	t.Run("ends", func(t *testing.T) { testFailures(t, program) })
+	t.Run("lies", func(t *testing.T) { testDamagedMessages(t, program) })
 }
 
-// eachCollective runs a program that calls each collective of libpmgr with each root and checks the results. It runs
-// with one agent, with all kinds of trees of agents, and as three programs of one job.
+// eachCollective runs a program that calls each collective of libpmgr with each root and checks the results. The jobs
+// have one agent, a flat tree, a binary tree or a chain of agents, or three programs.
 func eachCollective(t *testing.T, program string) {
 	unequal := " --hosts a:1,b:3,c:2 "
 	for _, options := range []string{
@@ -70,10 +71,11 @@ func eachCollective(t *testing.T, program string) {
 	require.Equal(t, "6 ranks: all\n", o.Stdout, o.Stderr)
 }
 
-// badEnds runs programs with invalid calls, and programs of which a rank leaves, aborts or is killed. If ranks disagree
-// about the root or the size of a collective, it must fail in all of them. If a rank leaves, the next collective must
-// fail in the other ranks. If it aborts or is killed, the job must end with the expected exit code.
-func badEnds(t *testing.T, program string) {
+// testFailures runs programs that call libpmgr incorrectly, leave the job early, abort or are killed. If ranks disagree
+// about the root or the size of a collective, it must fail in all ranks. If a rank leaves, the next collective must
+// fail in all remaining ranks. If a rank aborts or is killed, ibrun must end the job with the expected exit code.
+// Without ibrun the program must fail with a hint.
+func testFailures(t *testing.T, program string) {
 	o := ibrun(t, "-n", "4", program, "mistakes")
 	require.Equal(t, 0, o.Code, o.Stderr)
 	require.Equal(t, 4, strings.Count(o.Stdout, "collective failed: "), "%s", o.Stdout)
@@ -97,14 +99,14 @@ func badEnds(t *testing.T, program string) {
 func TestLibpmi(t *testing.T) {
 	program := withLibrary(t, "libpmi")
 	t.Run("ibrun", func(t *testing.T) { longValues(t, program) })
-	t.Run("others", func(t *testing.T) { anyAnswers(t, program) })
+	t.Run("others", func(t *testing.T) { testPMI1Launcher(t, program) })
 	t.Run("progress", func(t *testing.T) { progressWhileWaiting(t, program) })
 	t.Run("idle", func(t *testing.T) { idleWait(t, program) })
 }
 
-// progressWhileWaiting runs a program whose rank 0 waits in a barrier. Rank 1 joins the barrier only after libpmi has
-// called the progress function in rank 0, which also requests a value. ibrun replies to this request after the barrier,
-// and mpiexec.hydra before it. In both cases the two ranks must leave the barrier.
+// progressWhileWaiting tests that libpmi calls the progress function while rank 0 waits in a barrier. Rank 1 joins the
+// barrier only after the first such call, which also requests a value from the launcher. ibrun replies to this request
+// after it completes the barrier, and mpiexec.hydra before. Under both launchers the two ranks must leave the barrier.
 func progressWhileWaiting(t *testing.T, client string) {
 	for _, launcher := range []string{launch.Program, "mpiexec.hydra"} {
 		fifo := filepath.Join(t.TempDir(), "fifo")
@@ -114,10 +116,11 @@ func progressWhileWaiting(t *testing.T, client string) {
 	}
 }
 
-// idleWait requires that a rank that waits in a barrier sleeps between its calls of the progress function, so that it
-// uses little CPU time. The sleeps grow with the number of calls, up to 10 ms.
+// idleWait requires that libpmi sleeps between calls of the progress function while a rank waits in a barrier, so that
+// the rank uses little CPU time. The sleeps grow to 10 ms, and are shorter in the first 60 calls. So 100 calls must
+// take at least 400 ms.
 func idleWait(t *testing.T, client string) {
-	const calls, early = 100, 60 // the sleeps after the first calls are shorter than 10 ms
+	const calls, early = 100, 60 // early is the number of first calls after which libpmi sleeps for less than 10 ms
 	conn, theirs := launcherSocket(t)
 	c := exec.CommandContext(t.Context(), client, "idle", fmt.Sprint(calls))
 	c.Env = append(os.Environ(), "PMI_FD=3", "PMI_RANK=2", "PMI_SIZE=4")
@@ -131,7 +134,7 @@ func idleWait(t *testing.T, client string) {
 		require.NoError(t, err)
 		for i, question := range []string{"cmd=init", "cmd=get_maxes", "cmd=get_my_kvsname"} {
 			if strings.HasPrefix(asked, question) {
-				_, err = fmt.Fprintln(conn, stock[i])
+				_, err = fmt.Fprintln(conn, pmi1Replies[i])
 				require.NoError(t, err)
 			}
 		}
@@ -148,8 +151,9 @@ func idleWait(t *testing.T, client string) {
 	require.NoError(t, c.Wait())
 }
 
-// longValues runs a program of libpmi under ibrun, with block and cyclic mapping, and without a launcher. Each rank
-// must get the value of 16 KiB that each rank has put, and the list of the ranks on its node.
+// longValues runs a program of libpmi in which each rank puts a value of 16 KiB, reads the values of all ranks, and
+// requests the list of the ranks on its node. The program runs under ibrun with block and cyclic mapping, and without a
+// launcher. It must succeed.
 func longValues(t *testing.T, program string) {
 	for _, args := range [][]string{append([]string{"-n", "3"}, detectLeaks...),
 		onHosts("--lazy --tree kary:2 --hosts a:1,b:3,c:2 -m cyclic")} {
@@ -162,18 +166,18 @@ func longValues(t *testing.T, program string) {
 	require.Equal(t, "1 ranks, values of 16384 bytes\n", string(out))
 }
 
-// spoils returns the number of times that a test runs a program with damaged messages.
-func spoils() int {
+// damagedRuns returns how many times a test runs a program with randomly damaged messages.
+func damagedRuns() int {
 	if *whole {
 		return 400
 	}
 	return 30
 }
 
-// stock has the replies of a launcher that implements PMI-1 without the extensions of ibrun, in the order in which
-// "libpmi any" sends its requests. answers has the lines that this program must then print.
 var (
-	stock = []string{
+	// pmi1Replies has the replies of a launcher that implements PMI-1 without the extensions of ibrun. Their order is
+	// that of the requests of the program testdata/libpmi.c with the argument "any".
+	pmi1Replies = []string{
 		"cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0",
 		"cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024 rc=0",
 		"cmd=my_kvsname kvsname=space_1 rc=0", "cmd=universe_size size=-1 rc=0", "cmd=appnum appnum=3 rc=0",
@@ -184,15 +188,16 @@ var (
 		"cmd=publish_result rc=0 info=ok", "cmd=lookup_result rc=0 port=p info=ok", "cmd=unpublish_result rc=1 msg=x",
 		"cmd=spawn_result rc=0", "cmd=finalize_ack rc=0",
 	}
-	answers = []string{
+	// pmi1Output has the lines that the program must print after it has received pmi1Replies.
+	pmi1Output = []string{
 		"rank 2 of 4", "universe -1", "appnum 3", "values 923", "name space_1", "put 0", "barrier 0", "get 0",
 		"get short 8",
 		"clique 3", "ranks 0", "publish 0", "lookup 0", "unpublish -1", "spawn 0", "finalize 0",
 	}
 )
 
-// launcherSocket returns a pair of connected sockets. The test, which plays the launcher, uses ours. It passes theirs
-// to the program, which plays a rank.
+// launcherSocket returns the two ends of a connection between a launcher and a rank. The test acts as the launcher and
+// uses ours. It passes theirs to the program that acts as the rank.
 func launcherSocket(t *testing.T) (ours *net.UnixConn, theirs *os.File) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -207,12 +212,13 @@ func launcherSocket(t *testing.T) (ours *net.UnixConn, theirs *os.File) {
 	return conn.(*net.UnixConn), theirs
 }
 
-// answered runs a program with the argument "any" as a rank, whose launcher is the test. It sends words at once,
-// without waiting for requests of the program. It returns the output of the program, its requests and its exit code.
-func answered(t *testing.T, program, words string, env ...string) (printed, asked string, code int) {
+// runWithReplies runs a program with the argument "any" as a rank, and acts as its launcher. It sends words, the bytes
+// of all replies, at once without waiting for requests. It returns the standard output and standard error of the
+// program, the bytes that the program sent, and its exit code.
+func runWithReplies(t *testing.T, program, words string, env ...string) (printed, asked string, code int) {
 	t.Helper()
 	conn, theirs := launcherSocket(t)
-	defer conn.Close() // not at the end of the test, because a test makes many sockets
+	defer conn.Close() // before the end of the test, because a test calls this function up to 400 times
 	defer theirs.Close()
 	c := exec.Command(program, "any")
 	c.Env = append(os.Environ(), env...)
@@ -222,21 +228,21 @@ func answered(t *testing.T, program, words string, env ...string) (printed, aske
 	require.NoError(t, c.Start())
 	theirs.Close()
 	if slices.Contains(env, "IBRUN_FD=3") {
-		conn = greeted(t, conn)
+		conn = receiveHello(t, conn)
 	}
 	go func() {
 		_, _ = conn.Write([]byte(words)) // fails if the program has ended
 		_ = conn.CloseWrite()
 	}()
 	var heard bytes.Buffer
-	_, _ = heard.ReadFrom(conn) // until the program ends, which may reset the connection
+	_, _ = heard.ReadFrom(conn) // fails if the program resets the connection when it ends
 	_ = c.Wait()                // the caller checks the exit code
 	return out.String(), heard.String(), c.ProcessState.ExitCode()
 }
 
-// greeted receives the first message of a program of libpmgr, a Hello. It returns the socket that the program has sent
-// with it, on which the agent replies.
-func greeted(t *testing.T, rank *net.UnixConn) *net.UnixConn {
+// receiveHello receives the first message of a program of libpmgr, Hello, and the file descriptor that the program
+// sends with it. It returns the socket of this descriptor, on which an agent sends its replies.
+func receiveHello(t *testing.T, rank *net.UnixConn) *net.UnixConn {
 	t.Helper()
 	words, oob := make([]byte, 100), make([]byte, 100)
 	n, oobn, _, _, err := rank.ReadMsgUnix(words, oob)
@@ -256,13 +262,13 @@ func greeted(t *testing.T, rank *net.UnixConn) *net.UnixConn {
 	return c.(*net.UnixConn)
 }
 
-// anyAnswers runs a program of libpmi under a launcher without the extensions of ibrun. With valid replies, the program
-// must send the requests of PMI-1 and print the values of the replies. With damaged replies it must exit with code 0,
-// and its calls must succeed or return an error.
-func anyAnswers(t *testing.T, program string) {
+// testPMI1Launcher runs a program of libpmi and acts as a launcher without the extensions of ibrun. If all replies are
+// valid, the program must send the requests of PMI-1 and print the values that it has received. If replies are damaged,
+// the program must still exit with code 0, because each call of libpmi returns success or an error code.
+func testPMI1Launcher(t *testing.T, program string) {
 	env := []string{"PMI_FD=3", "PMI_RANK=2", "PMI_SIZE=4"}
-	printed, asked, _ := answered(t, program, strings.Join(stock, "\n")+"\n", env...)
-	require.Equal(t, strings.Join(answers, "\n")+"\n", printed)
+	printed, asked, _ := runWithReplies(t, program, strings.Join(pmi1Replies, "\n")+"\n", env...)
+	require.Equal(t, strings.Join(pmi1Output, "\n")+"\n", printed)
 	require.True(t, strings.HasPrefix(asked,
 		"cmd=init pmi_version=1 pmi_subversion=1 ibrun_values=16384\ncmd=get_maxes\n"), asked)
 	require.Contains(t, asked, "cmd=put kvsname=space_1 key=key value=value\n")
@@ -272,20 +278,21 @@ func anyAnswers(t *testing.T, program string) {
 	require.True(t, strings.HasSuffix(asked, "cmd=finalize\n"), asked)
 
 	rng := rand.New(rand.NewPCG(5, 5))
-	for range spoils() {
-		lines := append([]string{}, stock...)
+	for range damagedRuns() {
+		lines := append([]string{}, pmi1Replies...)
 		for range 1 + rng.IntN(3) {
 			k := rng.IntN(len(lines))
-			lines[k] = spoiled(rng, lines[k])
+			lines[k] = damageLine(rng, lines[k])
 		}
-		printed, _, code := answered(t, program, strings.Join(lines, "\n")+"\n", env...)
+		printed, _, code := runWithReplies(t, program, strings.Join(lines, "\n")+"\n", env...)
 		require.Zero(t, code, "%q: %s", lines, printed)
 		require.Regexp(t, `^(init -?\d+|rank 2 of 4\n(.+\n)*finalize -?\d+)\n$`, printed, "%q", lines)
 	}
 }
 
-// spoiled returns a copy of line with one random kind of damage, such as a missing end or a number out of range.
-func spoiled(rng *rand.Rand, line string) string {
+// damageLine returns a copy of line with one random change: it may be cut off, extended, split, rotated or replaced by
+// another reply, or have a wrong character or numbers out of range.
+func damageLine(rng *rand.Rand, line string) string {
 	at := rng.IntN(len(line))
 	switch rng.IntN(8) {
 	case 0:
@@ -301,18 +308,19 @@ func spoiled(rng *rand.Rand, line string) string {
 	case 5:
 		return strings.ReplaceAll(line, "(0,2,1)", fmt.Sprintf("(%d,%d,%d)", rng.IntN(3), rng.Uint32(), rng.IntN(3)))
 	case 6:
-		return stock[rng.IntN(len(stock))]
+		return pmi1Replies[rng.IntN(len(pmi1Replies))]
 	}
 	return line[at:] + line[:at]
 }
 
-// lyingAgent runs a program of libpmgr, and sends it an agent's messages for its collectives. One message is damaged,
-// except in the first three runs. The program must exit without an invalid memory access or undefined behaviour.
-func lyingAgent(t *testing.T, program string) {
+// testDamagedMessages runs a program of libpmgr and sends it the messages with which an agent completes its
+// collectives. One randomly chosen message is damaged, except in the first three runs. In all runs the program must
+// exit without an invalid memory access or undefined behaviour.
+func testDamagedMessages(t *testing.T, program string) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	env := []string{"IBRUN_FD=3", "RANK=2", "WORLD_SIZE=4"}
 	good, bad := "allgather 0\nbcast 0\ngather 0\nscatter 0\n", 0
-	for i := range spoils() {
+	for i := range damagedRuns() {
 		l := job.NewLayout([]job.Share{{Nodes: 2, Ranks: 1}, {Nodes: 1, Ranks: 2}}).Dealt(uint32(i % 3))
 		value := make([]byte, 100)
 		var all []rankwire.Parcel
@@ -332,11 +340,11 @@ func lyingAgent(t *testing.T, program string) {
 		for k, m := range messages {
 			f := frame.Append(nil, m)
 			if k == spoil && i > 2 {
-				f = spoiledFrame(rng, f)
+				f = damageFrame(rng, f)
 			}
 			words = append(words, f...)
 		}
-		printed, _, code := answered(t, program, string(words), env...)
+		printed, _, code := runWithReplies(t, program, string(words), env...)
 		require.Contains(t, []int{0, 1, 99}, code, "%v: %s", messages[spoil], printed)
 		require.NotRegexp(t, "Sanitizer|runtime error", printed, "%v", messages[spoil])
 		if i <= 2 {
@@ -345,11 +353,12 @@ func lyingAgent(t *testing.T, program string) {
 			bad++
 		}
 	}
-	require.Greater(t, bad, spoils()/3) // not all runs, because libpmgr cannot detect a changed bit of a value
+	require.Greater(t, bad, damagedRuns()/3) // fewer than all runs, because libpmgr cannot detect a wrong bit in a value
 }
 
-// TestProgramsInARowInC runs a program in C, one in Go and the one in C again, one after the other in each rank. All
-// must take part in the job. If a program ends without leaving the job, the next one must fail.
+// TestProgramsInARowInC runs three programs one after the other in each rank: one in C, one in Go, and the one in C
+// again. Each program must take part in the job. If a program ends without leaving the job, the next program in this
+// rank must fail.
 func TestProgramsInARowInC(t *testing.T) {
 	program, world := withLibrary(t, "pmgr"), ours(t, "test/world")
 	o := ibrun(t, append(onHosts("--lazy --tree kary:2 --hosts n[1-3]"), "sh", "-c",
@@ -361,9 +370,9 @@ func TestProgramsInARowInC(t *testing.T) {
 	require.Contains(t, o.Stderr, "an earlier program of this rank ended without Finalize")
 }
 
-// spoiledFrame returns a frame with one random kind of damage: a wrong bit or byte after the length, a missing end, or
-// a wrong length.
-func spoiledFrame(rng *rand.Rand, f []byte) []byte {
+// damageFrame returns the frame f with one random change: one wrong bit or byte after the length field, a missing end,
+// or a wrong byte in the length field. It may change f itself.
+func damageFrame(rng *rand.Rand, f []byte) []byte {
 	switch at := 4 + rng.IntN(min(12, len(f)-4)); rng.IntN(4) {
 	case 0:
 		f[at] ^= byte(1 << rng.IntN(8))

@@ -1,7 +1,7 @@
 //go:build mpi
 
-// Package mpi runs programs of MPICH, Open MPI and libpmix, and programs of the C libraries in folder cgo, under ibrun.
-// All agents run on this machine. Package nodes has the tests that need several nodes.
+// Package mpi tests programs of MPICH, Open MPI and libpmix, and programs of the C libraries in the folder cgo. They
+// run under ibrun, whose agents all run on this machine. Package nodes has the tests with agents on several nodes.
 package mpi
 
 import (
@@ -21,11 +21,11 @@ import (
 	"ibrun/test/product"
 )
 
-// whole makes the tests run all combinations. By default they run a sample, which takes less time.
-var whole = flag.Bool("whole", false, "damage messages in 400 runs, not in 30; mix all dialects of PMIx")
+// whole makes the tests run all combinations of their parameters. By default they run a sample, which takes less time.
+var whole = flag.Bool("whole", false, "send damaged messages in 400 runs, not in 30; mix all versions of the PMIx protocol")
 
-// detectLeaks has the arguments before a program that enable the leak detection of its sanitizers. TestMain disables
-// it, because it takes more time than all other checks. So tests enable it in one run for each library.
+// detectLeaks is put before the path of a program to enable the leak detection of AddressSanitizer. TestMain disables
+// it, because it takes more time than all other checks together. Tests enable it in one run for each library.
 var detectLeaks = []string{"env", sanitizerOptions + "=detect_leaks=1"}
 
 // sanitizerOptions is the name of the environment variable with the options of gcc's AddressSanitizer.
@@ -36,10 +36,12 @@ func TestMain(m *testing.M) {
 	os.Exit(product.Run(m, &launch.Program))
 }
 
-// programs maps the name of each program that tests compile to a *sync.Mutex, so that it is compiled once.
+// programs maps the name of each program that is compiled to a *sync.Mutex. The mutex lets only one test compile the
+// program.
 var programs sync.Map
 
-// once returns the path of the file name in the folder of ibrun. If the file does not exist yet, it calls compile.
+// once returns the path of the file name in the folder of ibrun. If there is no such file, once calls compile to make
+// it.
 func once(t *testing.T, name string, compile func(path string)) string {
 	t.Helper()
 	path := filepath.Join(filepath.Dir(launch.Program), name)
@@ -52,20 +54,21 @@ func once(t *testing.T, name string, compile func(path string)) string {
 	return path
 }
 
-// mpich returns the path of testdata/mpi.c, compiled with MPICH.
+// mpich compiles testdata/mpi.c with MPICH and returns the path of the program.
 func mpich(t *testing.T) string {
 	t.Helper()
 	return once(t, "mpich", func(path string) { suite.MPICH(t, "testdata/mpi.c", path) })
 }
 
-// openMPI returns the path of testdata/mpi.c, compiled with this machine's Open MPI.
+// openMPI compiles testdata/mpi.c with this machine's Open MPI and returns the path of the program.
 func openMPI(t *testing.T) string {
 	t.Helper()
 	require.NotNil(t, libpmi.Image(), "libpmi is missing in ibrun: run make libpmi")
 	return once(t, "openmpi", func(path string) { suite.Own().MPI(t, "testdata/mpi.c", path) })
 }
 
-// compiled runs the compiler argv to make the program name, and returns the path of the program.
+// compiled runs the compiler argv[0] with the arguments argv[1:], unless an earlier call has made the program name. It
+// returns the path of the program.
 func compiled(t *testing.T, name string, argv ...string) string {
 	t.Helper()
 	return once(t, name, func(path string) { suite.Compile(t, path, argv...) })
@@ -80,20 +83,21 @@ func ours(t *testing.T, pkg string) string {
 	return once(t, filepath.Base(pkg), func(path string) { require.NoError(t, product.Program(path, "ibrun/"+pkg)) })
 }
 
-// command returns a command that runs ibrun with --timeout 100. A job that hangs then ends with a message after 100 s.
+// command returns a command that runs ibrun with these arguments and a time limit. If the job hangs, ibrun ends it with
+// a message after 100 s.
 func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	return launch.Command(t, append([]string{"--timeout", "100"}, args...)...)
 }
 
-// ibrun runs the command that command returns, waits for it, and returns its exit code and output.
+// ibrun runs ibrun with these arguments and a time limit of 100 s, waits for it, and returns its exit code and output.
 func ibrun(t *testing.T, args ...string) launch.Outcome {
 	t.Helper()
 	return launch.Finish(t, command(t, args...))
 }
 
-// onHosts returns arguments of ibrun that start all agents on this machine, also those of hosts with other names. The
-// words of options follow.
+// onHosts returns arguments of ibrun: the words of options, preceded by options that start the agents of all hosts on
+// this machine. The names of the hosts can be arbitrary.
 func onHosts(options string) []string {
 	return append([]string{"--launcher", "local", "--iface", "lo"}, strings.Fields(options)...)
 }

@@ -16,8 +16,8 @@ import (
 	"ibrun/test/launch"
 )
 
-// TestMPICH runs unmodified programs of MPICH, directly, from a shell, and as several programs of one job. In each case
-// the ranks must form one MPI job. With --mpi none each rank must be an MPI job of its own.
+// TestMPICH runs unmodified programs of MPICH as ranks, as children of a shell, and as several programs of one job. In
+// each case all ranks must form one MPI job. With --mpi none each rank must form an MPI job of its own.
 func TestMPICH(t *testing.T) {
 	program := mpich(t)
 	const all = "hello+ring+collectives+names"
@@ -31,8 +31,9 @@ func TestMPICH(t *testing.T) {
 	require.Equal(t, 2, strings.Count(o.Stdout, "rank 0 of 1: hello\n"), o.Stderr)
 }
 
-// TestMPICHEnds runs programs whose rank 1 ends without MPI_Finalize. The job must end as in mpiEnds, both if ranks
-// inherit a connection to their agent and if they connect to a port of it (--pmi-port).
+// TestMPICHEnds runs programs whose rank 1 ends without MPI_Finalize. The job must end with the exit code and the
+// message of mpiEnds. This must hold if ranks inherit a connection to their agent, and if they connect to its port
+// (--pmi-port).
 func TestMPICHEnds(t *testing.T) {
 	for _, c := range mpiEnds {
 		args := append([]string{"-n", "2", mpich(t)}, strings.Fields(c.args)...)
@@ -42,8 +43,8 @@ func TestMPICHEnds(t *testing.T) {
 	ibrun(t, "--pmi-port", "-n", "3", mpich(t), "ring+names").Went(t, suite.MPIAnswers(3, "ring+names"))
 }
 
-// mpiEnd has the arguments with which testdata/mpi.c ends in rank 1 without MPI_Finalize, a part of the line that ibrun
-// must print, and the exit code of ibrun.
+// mpiEnd describes how rank 1 of testdata/mpi.c ends without MPI_Finalize: the arguments of the program, a part of the
+// message that ibrun must print, and the exit code of ibrun.
 type mpiEnd struct {
 	args, hint string
 	code       int
@@ -64,9 +65,9 @@ func (c mpiEnd) judge(t *testing.T, o launch.Outcome) {
 	require.Equal(t, 1, strings.Count(o.Stderr, "ibrun: "), o.Stderr)
 }
 
-// TestMPICHCounts checks the numbers of PMI requests in --stats for MPICH with n ranks on k nodes. Each rank puts its
-// address, and one rank of each node with several ranks puts the name of their shared memory. Each node gets all n
-// addresses, all but one rank of each node get the name of the shared memory, and each rank gets the mapping of ranks
+// TestMPICHCounts checks the numbers of PMI requests that --stats reports for MPICH with n ranks on k nodes. Each rank
+// puts its address. On each node with several ranks, one rank also puts the name of their shared memory and the other
+// ranks get this name. One rank of each node gets the addresses of all n ranks, and each rank gets the mapping of ranks
 // to nodes. Each rank takes part in three barriers, or in four if a node has several ranks.
 func TestMPICHCounts(t *testing.T) {
 	for _, ranks := range [][]int{{3}, {1, 1}, {2, 2, 1}} {
@@ -92,9 +93,9 @@ func TestMPICHCounts(t *testing.T) {
 	}
 }
 
-// TestKeepGoingMPI runs jobs with --keep-going. If a rank dies between MPI_Init and MPI_Finalize, the job must still
-// end, because the other ranks would wait for this rank for ever. If it fails after MPI_Finalize, the other ranks must
-// go on.
+// TestKeepGoingMPI runs jobs with --keep-going. If a rank dies between MPI_Init and MPI_Finalize, ibrun must end the
+// job, because the remaining ranks would wait for the dead rank for ever. If a rank fails after MPI_Finalize, the
+// remaining ranks must go on.
 func TestKeepGoingMPI(t *testing.T) {
 	for library, path := range map[string]string{"MPICH": mpich(t), "Open MPI": openMPI(t)} {
 		o := ibrun(t, "--keep-going", "-n", "2", path, "spin", "fall")
@@ -112,8 +113,8 @@ func TestKeepGoingMPI(t *testing.T) {
 	}
 }
 
-// TestMutePrograms runs a program that is linked with MPICH and does not call MPI_Init. ibrun must warn that no rank
-// has used PMI, except with --mpi none.
+// TestMutePrograms runs a program that is linked with MPICH but does not call MPI_Init. ibrun must warn that no rank
+// has used PMI. With --mpi none it must not warn.
 func TestMutePrograms(t *testing.T) {
 	o := ibrun(t, "--launcher", "local", "--hosts", "a,b", mpich(t), "mute")
 	require.Equal(t, 0, o.Code, o.Stderr)
@@ -122,14 +123,15 @@ func TestMutePrograms(t *testing.T) {
 	require.Empty(t, ibrun(t, "-n", "2", "--mpi", "none", mpich(t), "mute").Stderr)
 }
 
-// Patterns of the folders in which Debian packages install test programs of MPICH.
+// Patterns of the paths at which the Debian packages scalapack-mpi-test and libcoarrays-mpich-dev install programs of
+// MPICH.
 const (
 	scalapack = "/usr/lib/*-linux-gnu/scalapack/mpich-tests/"
 	coarrays  = "/usr/lib/*-linux-gnu/open-coarrays/mpich/bin/OpenCoarrays-*-tests/"
 )
 
-// TestPrograms runs programs of MPICH from Debian packages with several ranks on one node. They must exit with code 0,
-// and report success.
+// TestPrograms runs programs from Debian packages that use MPICH, with several ranks on one node. Each job must exit
+// with code 0 and print that the test has passed.
 func TestPrograms(t *testing.T) {
 	matrix, err := os.ReadFile("testdata/QR.dat")
 	require.NoError(t, err)
@@ -150,9 +152,9 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// TestControlMPI runs jobs in which ranks 0 and 2 wait in MPI_Init, because rank 1 does not call it. ibrun ctl ranks
-// must report that rank 1 is missing, and ibrun ctl stacks must show the stacks of all ranks. The stacks are tested
-// with MPICH only, because a debugger takes seconds to read the symbols of Open MPI.
+// TestControlMPI runs jobs in which ranks 0 and 2 wait in MPI_Init for rank 1, which does not call it. "ibrun ctl
+// ranks" must report that rank 1 is missing. "ibrun ctl stacks" must show the stacks of all ranks. The stacks are
+// tested only with MPICH, because a debugger takes seconds to read the symbols of Open MPI.
 func TestControlMPI(t *testing.T) {
 	for _, path := range []string{openMPI(t), mpich(t)} {
 		r := launch.Start(t, "-n", "3", "--launcher", "local", "--hosts", "a,b:2", "--bind-to", "none", "sh", "-c",
@@ -168,8 +170,8 @@ func TestControlMPI(t *testing.T) {
 	}
 }
 
-// TestRestartAllOfMPI kills rank 1 before it executes the MPI program, while rank 0 executes it. With --on-failure
-// restart-all ibrun must start all ranks again with new PMI and PMIx servers, and the ranks must succeed.
+// TestRestartAllOfMPI runs jobs with --on-failure restart-all. Rank 0 starts the MPI program at once, and rank 1 kills
+// itself before it does. ibrun must start all ranks again with new PMI and PMIx servers, and the job must succeed.
 func TestRestartAllOfMPI(t *testing.T) {
 	script := `[ $IBRUN_RESTART = 0 -a $RANK = 1 ] && { sleep 0.5; kill -9 $$; }
 exec "$0" ring`
@@ -182,8 +184,8 @@ exec "$0" ring`
 	}
 }
 
-// TestSpawnPMI2 runs a program that spawns three ranks with Slurm's PMI-2 library. The new ranks must have the
-// arguments and the settings of the request.
+// TestSpawnPMI2 runs a program that spawns three ranks with Slurm's PMI-2 library. Each new rank must have the program
+// arguments and the info values of the spawn request.
 func TestSpawnPMI2(t *testing.T) {
 	path := compiled(t, "pmi2", "gcc", "testdata/pmi2.c", "-lpmi2")
 	ibrun(t, "--launcher", "local", "--hosts", "a,b,c", "-n", "2", path).Went(t, []string{

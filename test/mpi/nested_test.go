@@ -16,13 +16,14 @@ import (
 	"ibrun/test/launch"
 )
 
-// TestNestedLaunchers runs other launchers and ibrun as ranks of ibrun, directly, from a script, a shell or Python.
-// Each launcher must start a job of its own with ranks 0 and 1, and ibrun must not print a warning.
+// TestNestedLaunchers runs mpirun, mpiexec.hydra, ibrun and further launchers as ranks of ibrun: directly, from a
+// script, from a shell or from Python. Each of them must start a new job with ranks 0 and 1. The outer ibrun must not
+// print a warning.
 func TestNestedLaunchers(t *testing.T) {
 	t.Setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
 	t.Setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
 	openMPI, mpich, dir := openMPI(t), mpich(t), t.TempDir()
-	sessions(t)
+	makeSessionFolder(t)
 	mpirun := []string{"mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "-n", "2", openMPI, "ring"}
 	script := filepath.Join(dir, "script")
 	require.NoError(t, executable.Write(script, []byte("#!/bin/sh\n"+strings.Join(mpirun, " ")+"\n")))
@@ -56,11 +57,11 @@ func TestNestedLaunchers(t *testing.T) {
 	}
 }
 
-// sessions makes the folder in which mpirun keeps its session folders. Otherwise, if two mpirun make it at the same
-// time, one of them fails (Open MPI 4.1, orte/util/session_dir.c). sessions also makes a subfolder, because the last
-// mpirun removes the folder if it is empty.
-func sessions(t *testing.T) {
-	temp, err := os.MkdirTemp("", "") // not t.TempDir, because the paths of sockets in it would be too long
+// makeSessionFolder makes the folder in which mpirun keeps its session folders. Without it, one of two mpirun fails if
+// they make the folder at the same time (Open MPI 4.1, orte/util/session_dir.c). makeSessionFolder also makes a
+// subfolder, because the last mpirun removes an empty folder.
+func makeSessionFolder(t *testing.T) {
+	temp, err := os.MkdirTemp("", "") // t.TempDir would be too long for the paths of sockets
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(temp) })
 	t.Setenv("TMPDIR", temp)
@@ -70,8 +71,8 @@ func sessions(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(temp, fmt.Sprintf("ompi.%s.%d", host, os.Getuid()), "stays"), 0o700))
 }
 
-// TestNestedIbrun runs ibrun as a rank of another launcher. The ranks of ibrun must form a job of their own, and must
-// not have the environment variables by which a rank joins the job of that launcher.
+// TestNestedIbrun runs ibrun as a rank of another launcher. The ranks of ibrun must form a new job. They must not have
+// the environment variables by which a rank joins the job of the other launcher.
 func TestNestedIbrun(t *testing.T) {
 	t.Setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
 	t.Setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
@@ -91,7 +92,7 @@ func TestNestedIbrun(t *testing.T) {
 		o := launch.Finish(t, c)
 		require.Equal(t, 0, o.Code, o.Stderr)
 		require.Contains(t, o.Stdout, "\nIBRUN_RANK=0\n")
-		// If ranks have OMPI_MCA_orte_launch, two jobs of ibrun under one mpirun use the same shared memory and hang.
+		// With OMPI_MCA_orte_launch two jobs of ibrun under one mpirun would use the same shared memory and hang.
 		require.NotRegexp(t, `(?m)^(PMI_FD|PMI_PORT|PMIX_\w+|FLUX_\w+|OMPI_MCA_(ess\w*|orte_(hnp_uri|launch)))=`,
 			o.Stdout, outer)
 	}

@@ -22,8 +22,8 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// TestOpenMPI runs unmodified programs of Open MPI. They must succeed if ibrun detects the library, if it does not
-// because a shell starts the program, and if --mpi names the library.
+// TestOpenMPI runs unmodified programs of Open MPI. They must succeed if ibrun detects that a rank is linked with Open
+// MPI, if a shell starts the program so that ibrun cannot detect it, and if --mpi names the library.
 func TestOpenMPI(t *testing.T) {
 	program := openMPI(t)
 	all := "hello+ring+collectives"
@@ -38,15 +38,16 @@ func TestOpenMPI(t *testing.T) {
 	}
 }
 
-// TestMPI4Py runs a Python script that loads Open MPI with mpi4py. ibrun examines only the Python interpreter, so it
-// cannot detect the library. Python and mpi4py are those of Debian.
+// TestMPI4Py runs a Python script that loads Open MPI by mpi4py. It must succeed, although ibrun cannot detect that a
+// Python script uses Open MPI. Python and mpi4py are those of Debian.
 func TestMPI4Py(t *testing.T) {
 	script, err := filepath.Abs("testdata/peers.py")
 	require.NoError(t, err)
 	ibrun(t, "-n", "2", "/usr/bin/python3", script).Went(t, suite.MPIAnswers(2, "mpi4py"))
 }
 
-// TestMPIDetected requires that -v reports the detected library once for the job, with the name of the first node.
+// TestMPIDetected requires that -v reports once for each job with which MPI library the program is linked. The line
+// must name the first node of the job.
 func TestMPIDetected(t *testing.T) {
 	o := ibrun(t, "-v", "-n", "2", "--launcher", "local", "--hosts", "a,b", openMPI(t), "mute")
 	require.Equal(t, 1, strings.Count(o.Stderr, "is linked with libmpi.so.40: Open MPI, which gets PMIx and libpmi\n"),
@@ -56,8 +57,9 @@ func TestMPIDetected(t *testing.T) {
 	require.Equal(t, 1, strings.Count(o.Stderr, "is linked with libmpich.so.12: MPICH, which speaks PMI\n"), o.Stderr)
 }
 
-// TestOpenMPIEnvironment requires that ranks get the environment variables for Open MPI unless --mpi names another
-// library or none. ibrun replaces a FLUX_JOB_ID of the user, and keeps the user's OMPI_MCA_mpi_yield_when_idle.
+// TestOpenMPIEnvironment requires that ibrun sets the environment variables for Open MPI by default and with --mpi
+// openmpi, and not if --mpi names another library or none. ibrun must replace the user's FLUX_JOB_ID, and must keep the
+// user's OMPI_MCA_mpi_yield_when_idle.
 func TestOpenMPIEnvironment(t *testing.T) {
 	variables := func(args ...string) string {
 		o := ibrun(t, append(args, "env")...)
@@ -75,17 +77,17 @@ func TestOpenMPIEnvironment(t *testing.T) {
 	require.NotContains(t, variables("-n", crowd, "--mpi", "mpich"), "FLUX_")
 	require.NotContains(t, variables("-n", crowd, "--mpi", "none"), "FLUX_")
 
-	srun := filepath.Join(t.TempDir(), "srun") // a rank that is a launcher gets the variables only with --mpi openmpi
+	srun := filepath.Join(t.TempDir(), "srun") // programs named like a launcher get the variables only with --mpi openmpi
 	require.NoError(t, executable.Write(srun, []byte("#!/bin/sh\nenv\n")))
 	require.NotContains(t, ibrun(t, "-n", "2", srun).Stdout, "FLUX_")
 	require.Regexp(t, `(?m)^FLUX_JOB_ID=`, ibrun(t, "-n", "2", "--mpi", "openmpi", srun).Stdout)
 }
 
-// TestOpenMPIEnds runs programs whose rank 1 ends without MPI_Finalize. With each protocol the job must end as in
-// mpiEnds, and must leave no files in the temporary folder or in shared memory.
+// TestOpenMPIEnds runs programs whose rank 1 ends without MPI_Finalize, with PMIx and with libpmi. The job must end
+// with the exit code and the message of mpiEnds. No file may be left in the temporary folder or in /dev/shm.
 func TestOpenMPIEnds(t *testing.T) {
 	const script = `[ "$1 $RANK" != "spin 1" ] || { sleep 0.5; kill -9 $$; } & exec "$0" "$@"`
-	program, before := openMPI(t), segments(t)
+	program, before := openMPI(t), sharedMemoryFiles(t)
 	for _, protocol := range []string{"auto", "openmpi", "pmix"} {
 		for _, c := range append(slices.Clone(mpiEnds), mpiEnd{"spin", "was killed by signal 9 (KILL)", 137}) {
 			if protocol == "auto" && c.args != "spin" {
@@ -97,19 +99,19 @@ func TestOpenMPIEnds(t *testing.T) {
 			run.Env = append(os.Environ(), "TMPDIR="+folder)
 			c.judge(t, launch.Finish(t, run))
 			pattern := folder + "/*"
-			if protocol == "openmpi" { // Open MPI does not remove the folder that contains those of jobs
+			if protocol == "openmpi" { // Open MPI does not remove ompi.HOST.UID and its subfolder
 				pattern = folder + "/ompi.*/jf.*/*"
 			}
 			left, err := filepath.Glob(pattern)
 			require.NoError(t, err)
 			require.Empty(t, left, "%s by %s", c.args, protocol)
-			require.Equal(t, before, segments(t), "%s by %s", c.args, protocol)
+			require.Equal(t, before, sharedMemoryFiles(t), "%s by %s", c.args, protocol)
 		}
 	}
 }
 
-// TestOpenMPIUnreadable runs an ibrun whose file permissions let its user execute it but not read it. A program of Open
-// MPI must succeed.
+// TestOpenMPIUnreadable runs ibrun as a user who may execute its file but not read it. A program of Open MPI must still
+// succeed.
 func TestOpenMPIUnreadable(t *testing.T) {
 	built := openMPI(t)
 	dir, err := os.MkdirTemp("", "ibrun-e2e-open")
@@ -134,15 +136,16 @@ func TestOpenMPIUnreadable(t *testing.T) {
 }
 
 // segments returns the paths of the shared-memory files of Open MPI in /dev/shm.
-func segments(t *testing.T) []string {
+func sharedMemoryFiles(t *testing.T) []string {
 	t.Helper()
 	found, err := filepath.Glob("/dev/shm/*_segment.*")
 	require.NoError(t, err)
 	return found
 }
 
-// TestWithoutLibpmi runs an ibrun that was built without a C compiler and therefore does not contain libpmi. With --mpi
-// openmpi it must fail with a message that says so. Other programs and options must work, and Open MPI must use PMIx.
+// TestWithoutLibpmi builds ibrun as on a machine without a C compiler, so that it does not contain libpmi. With --mpi
+// openmpi this ibrun must fail with a message that says so. Without this option, programs of Open MPI must use PMIx,
+// and all other programs must run without a warning.
 func TestWithoutLibpmi(t *testing.T) {
 	openMPI, without := openMPI(t), filepath.Join(filepath.Dir(launch.Program), "ibrun-without")
 	library, err := filepath.Abs("../../internal/libpmi/built/libpmi.so")
@@ -165,9 +168,9 @@ func TestWithoutLibpmi(t *testing.T) {
 	require.Empty(t, run("-n", "2", "true").Stderr)
 }
 
-// TestSizeWithClientsOfPMIx compares the resident memory of an agent whose 16 ranks use PMIx with that of an agent
-// whose ranks do not. The difference must fall to at most 1 MiB. The test waits for that, because the agent frees
-// memory when its clients become idle. make bench-mpi measures the same with a smaller client.
+// TestSizeWithClientsOfPMIx compares the resident memory of two agents with 16 ranks each. The ranks of one agent use
+// PMIx, those of the other do not. The difference must fall to at most 1 MiB. The test waits for that, because the
+// agent frees memory only when its PMIx clients are idle. make bench-mpi measures the same with a smaller client.
 func TestSizeWithClientsOfPMIx(t *testing.T) {
 	const most = 1 << 10 // KiB
 	openMPI := openMPI(t)

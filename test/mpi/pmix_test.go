@@ -18,8 +18,8 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// TestPMIx runs programs of Open MPI 4 with --mpi pmix, with one agent and with several, one after the other in each
-// rank, and as two programs of one job. They must succeed, and standard error must be empty.
+// TestPMIx runs programs of Open MPI 4 with --mpi pmix: under one agent, under several agents, one after the other in
+// each rank, and as two programs of one job. They must succeed, and standard error must be empty.
 func TestPMIx(t *testing.T) {
 	program := openMPI(t)
 	for name, args := range map[string][]string{
@@ -37,16 +37,17 @@ func TestPMIx(t *testing.T) {
 	o.Went(t, suite.MPIAnswers(2, "ring"), "two programs")
 }
 
-// TestPMIxIsTheDefault requires that Open MPI 4 uses PMIx without options of ibrun. A rank must get a value of a rank
-// on another node only if it sends messages to that rank, so at most eight requests leave their node.
+// TestPMIxIsTheDefault requires that programs of Open MPI 4 use PMIx by default. A value of a rank on another node must
+// be fetched only if a message is sent to that rank. So at most eight requests for values may leave their node.
 func TestPMIxIsTheDefault(t *testing.T) {
 	o := ibrun(t, "-n", "4", "--launcher", "local", "--hosts", "a,b", "--stats", openMPI(t), "ring")
 	require.Equal(t, 0, o.Code, o.Stderr)
 	require.Regexp(t, `PMI: 4 puts, \d+ gets, \d+ fences; [1-8] questions about values left their node`, o.Stderr)
 }
 
-// TestPMIxDialects runs Open MPI with each dialect of PMIx but the newest, which other tests use, and with two dialects
-// in one job. All jobs must succeed. See dialects in package nodes for the environment variables.
+// TestPMIxDialects runs Open MPI with each older version of the PMIx protocol, and with two versions in one job. The
+// tests unset the environment variables of newer versions (PMIX_SERVER_URI41 and so on). All jobs must succeed. The
+// newest version is used by all other tests.
 func TestPMIxDialects(t *testing.T) {
 	const all = "collectives+names+port"
 	uris := []string{"PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3"}
@@ -66,8 +67,8 @@ func TestPMIxDialects(t *testing.T) {
 	}
 }
 
-// TestPMIxPrograms runs a job of two programs. Each rank must get the number of its program, and the sizes and first
-// ranks of both programs. Open MPI 4 takes the number from PMIx, and the sizes and first ranks from the environment.
+// TestPMIxPrograms runs a job of two programs. Each rank must get the number of its program, and the size and the first
+// rank of both programs. Open MPI 4 gets the number from PMIx and the other values from environment variables.
 func TestPMIxPrograms(t *testing.T) {
 	program := openMPI(t)
 	o := ibrun(t, "-n", "2", "--mpi", "pmix", program, "programs", ":", "-n", "1", program, "programs")
@@ -78,8 +79,8 @@ func TestPMIxPrograms(t *testing.T) {
 	}
 }
 
-// TestPMIxAndOthers runs two programs one after the other in each rank, of which one uses PMIx and the other another
-// protocol. The second program must fail, and a line of ibrun must have the reason.
+// TestPMIxAndOthers runs two programs one after the other in each rank. One of them joins the job by PMIx, the other
+// one by PMI-1 or by package ibrun. The second program must fail, and ibrun must print the reason.
 func TestPMIxAndOthers(t *testing.T) {
 	mpi, pmi, world := `"`+openMPI(t)+`" hello`, `"`+pmi(t)+`"`, `"`+ours(t, "test/world")+`" again b`
 	const why = "another program of this rank has joined the job by PMIx: start this one as a job of its own"
@@ -99,9 +100,9 @@ func TestPMIxAndOthers(t *testing.T) {
 	require.Equal(t, 2, strings.Count(o.Stdout, "refused\n"), "%s%s", o.Stdout, o.Stderr)
 }
 
-// TestPMIxEventOfARank runs jobs with --on-failure restart, in which rank 2 is killed. If the other ranks have
-// registered a PMIx event handler, it must be called with rank 2, and these ranks must go on. Otherwise the job must
-// end, with a line of ibrun that has the reason.
+// TestPMIxEventOfARank runs jobs with --on-failure restart in which rank 2 is killed. If the other ranks have
+// registered a PMIx event handler, PMIx must call it with rank 2, and these ranks must go on. If they have not, ibrun
+// must end the job and print that rank 2 cannot be restarted.
 func TestPMIxEventOfARank(t *testing.T) {
 	program := once(t, "events", func(path string) { suite.Own().PMIx(t, "testdata/pmixevents.c", path) })
 	args := []string{"--launcher", "local", "-H", "a,b", "-n", "3", "--mpi", "pmix", "--on-failure", "restart", program}
@@ -117,8 +118,8 @@ func TestPMIxEventOfARank(t *testing.T) {
 	require.Contains(t, o.Stderr, "it uses PMI, so it cannot be restarted alone")
 }
 
-// TestPMIxRubbish opens 1000 connections to the PMIx server of a job, most of which send invalid data. The ranks must
-// still be able to connect, and the job must succeed.
+// TestPMIxRubbish opens 1000 connections to the PMIx server of a job. Most of them send invalid data, and the rest send
+// nothing. The ranks must still be able to connect, and the job must succeed.
 func TestPMIxRubbish(t *testing.T) {
 	folder := t.TempDir()
 	r := launch.Start(t, "-n", "2", "--mpi", "pmix", "sh", "-c", `[ "$PMIX_RANK" = 1 ] || echo "$PMIX_SERVER_URI41"; `+
@@ -127,7 +128,7 @@ func TestPMIxRubbish(t *testing.T) {
 	waitfor.Require(t, "rank 0 has printed the port", func() bool { return uri.MatchString(r.Out.String()) })
 	at := uri.FindStringSubmatch(r.Out.String())[1]
 	hello := "\xff\xff\xff\xff\xff\xff\xff\xff"
-	for i := range 1000 { // more connections than the server keeps open before the handshake
+	for i := range 1000 { // the server keeps fewer connections open before their handshake
 		conn, err := net.Dial("tcp4", at)
 		require.NoError(t, err)
 		defer conn.Close()

@@ -22,8 +22,9 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// TestTool runs testdata/tool.c, a program with the library for tools. A front end opens a job with several agents, and
-// starts sessions of members on its hosts. The program is compiled with sanitizers.
+// TestTool runs testdata/tool.c, a program of the library for tools (cgo/tool). The program acts as the front end of a
+// tool. It attaches to a job with several agents, and starts daemons on the hosts of the job. These daemons are the
+// members of a session. The program is compiled with sanitizers.
 func TestTool(t *testing.T) {
 	tool := withLibrary(t, "tool")
 	t.Run("session", func(t *testing.T) { toolSession(t, tool) })
@@ -37,8 +38,9 @@ func TestTool(t *testing.T) {
 	})
 }
 
-// toolSession starts two sessions at the same time. Members of each must be able to call collectives, must get the
-// table of the ranks on their node, and must exchange messages of 0 bytes to 3 MB with the front end.
+// toolSession starts two sessions of one job at the same time. The members of each session must be able to call
+// collectives, must get a table of the ranks on their node, and must exchange messages of 0 bytes to 3 MB with the
+// front end.
 func toolSession(t *testing.T, tool string) {
 	r := launch.Sleepers(t)
 	got := r.Run(tool, "front", strconv.Itoa(r.Cmd.Process.Pid))
@@ -64,8 +66,8 @@ func toolSession(t *testing.T, tool string) {
 	r.End()
 }
 
-// toolPerRank starts a session with one member for each rank, first on all hosts and then on two. A rank that has ended
-// must have a member, too, whose table of ranks is empty.
+// toolPerRank starts sessions with one member for each rank, first on all hosts and then on two of them. If the rank
+// has already ended, its member must start, too, and get an empty table of ranks.
 func toolPerRank(t *testing.T, tool string) {
 	t.Setenv(sanitizerOptions, "detect_leaks=1")
 	r := launch.Start(t, "--launcher", "local", "--tree", "chain", "--hosts", "a:2,b:2,c:2", "--bind-to", "none",
@@ -89,8 +91,8 @@ func toolPerRank(t *testing.T, tool string) {
 	r.End()
 }
 
-// pidsOf reads the process IDs that three members print, one per line.
-func pidsOf(t *testing.T, out io.Reader) (pids []int) {
+// readPIDs reads three lines from out. Each line has the process ID of a member of a session.
+func readPIDs(t *testing.T, out io.Reader) (pids []int) {
 	lines := bufio.NewScanner(out)
 	for range 3 {
 		require.True(t, lines.Scan())
@@ -101,9 +103,9 @@ func pidsOf(t *testing.T, out io.Reader) (pids []int) {
 	return pids
 }
 
-// toolEnds ends sessions in three ways. If a member crashes, the next collective must fail in the other members, and
-// the job must go on. If the front end is killed, its members must end. If it detaches, they must run until the job
-// ends.
+// toolEnds tests three ends of a session. If a member crashes, the next collective must fail in the remaining members,
+// and the job must go on. If the front end is killed, the members must end. If the front end detaches, the members must
+// run until the job ends.
 func toolEnds(t *testing.T, tool string) {
 	r := launch.Sleepers(t)
 	got := r.Run(tool, "watch", "crash")
@@ -116,7 +118,7 @@ func toolEnds(t *testing.T, tool string) {
 	out, err := c.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, c.Start())
-	pids := pidsOf(t, out)
+	pids := readPIDs(t, out)
 	require.NoError(t, c.Process.Kill())
 	_ = c.Wait()
 	waitfor.Require(t, "the members end", func() bool {
@@ -131,11 +133,11 @@ func toolEnds(t *testing.T, tool string) {
 	})
 	r.Until("6 ranks: runs", "status")
 	r.End()
-	waitfor.Require(t, "members end with the job", func() bool { return len(named(t, tool)) == 0 })
+	waitfor.Require(t, "members end with the job", func() bool { return len(processesOf(t, tool)) == 0 })
 }
 
-// named returns the IDs of the processes that execute the file tool.
-func named(t *testing.T, tool string) (pids []int) {
+// processesOf returns the IDs of all processes whose executable is the file tool.
+func processesOf(t *testing.T, tool string) (pids []int) {
 	all, err := filepath.Glob("/proc/[0-9]*/exe")
 	require.NoError(t, err)
 	for _, exe := range all {
@@ -147,10 +149,10 @@ func named(t *testing.T, tool string) (pids []int) {
 	return pids
 }
 
-// held starts a tool that launches a job of four ranks, which print "ran" when they are released. It returns when the
-// ranks are stopped at their start. If how is "early", it returns before that, and the tool is killed before ibrun
-// runs.
-func held(t *testing.T, tool, how string) (c *exec.Cmd, in io.WriteCloser, out *bufio.Reader) {
+// launchHeld starts a tool that launches a job of four ranks, and returns when all ranks are stopped before their first
+// instruction. Each rank prints "ran" after the tool has released it. If how is "early", the tool is killed before it
+// has started ibrun, and launchHeld does not wait for the ranks.
+func launchHeld(t *testing.T, tool, how string) (c *exec.Cmd, in io.WriteCloser, out *bufio.Reader) {
 	t.Helper()
 	dir := launch.SocketFolder(t)
 	link := filepath.Join(dir, "rank")
@@ -181,8 +183,9 @@ func held(t *testing.T, tool, how string) (c *exec.Cmd, in io.WriteCloser, out *
 	return c, in, out
 }
 
-// stoppedAtStart returns the process IDs of the ranks of held. It requires that they are stopped before their first
-// instruction, at which the dynamic loader has not yet loaded the C library.
+// stoppedAtStart waits until the ranks of launchHeld, which execute link, are stopped, and returns their process IDs.
+// It requires that they are not traced and that their C library is not loaded yet, so that they have executed none of
+// their own instructions.
 func stoppedAtStart(t *testing.T, link string) (pids []int) {
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	require.NoError(t, err)
@@ -208,13 +211,13 @@ func stoppedAtStart(t *testing.T, link string) (pids []int) {
 	return pids
 }
 
-// toolLaunch runs tools that launch a job. The ranks must be stopped before their first instruction until the tool
-// releases them. If the tool dies, even while ibrun starts, the ranks must be released. If the tool has asked for it at
-// the launch, the job must end instead. Members of the tool's session must end.
+// toolLaunch runs tools that launch a job. Its ranks must be stopped before their first instruction until the tool
+// releases them. If the tool dies first, even while ibrun starts, ibrun must release the ranks, or end the job if the
+// tool has requested that at the launch. The members of the tool's session must end with the tool.
 func toolLaunch(t *testing.T, tool string) {
 	all := strings.Repeat("ran\n", 4)
 	for how, want := range map[string]string{"launch": all, "early": all, "session": all, "ends": "", "release": all} {
-		c, in, out := held(t, tool, how)
+		c, in, out := launchHeld(t, tool, how)
 		_, err := in.Write([]byte("\n"))
 		require.True(t, err == nil || how == "early", "%v", err)
 		rest := make([]byte, len(want)+1)
@@ -225,6 +228,6 @@ func toolLaunch(t *testing.T, tool string) {
 		require.Equal(t, want, string(rest[:n]), how)
 		_ = c.Process.Kill()
 		_ = c.Wait()
-		waitfor.Require(t, "no member is left", func() bool { return len(named(t, tool)) == 0 })
+		waitfor.Require(t, "no member is left", func() bool { return len(processesOf(t, tool)) == 0 })
 	}
 }

@@ -1,7 +1,7 @@
 //go:build mpi
 
-// Package nodes runs programs of MPICH, of Open MPI 4.1 and 5, and of libpmix 4.2 and 5.0 under ibrun, which starts its
-// agents on the nodes of a virtual cluster over ssh.
+// Package nodes tests programs of MPICH, Open MPI 4.1 and 5, and libpmix 4.2 and 5.0 on several nodes. ibrun starts its
+// agents over ssh on the nodes of a virtual cluster.
 package nodes
 
 import (
@@ -26,36 +26,39 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// lean is the build tag of an ibrun that gives clients of PMIx information only about the ranks of their own node.
+// lean is a build tag of ibrun. An ibrun with this tag gives PMIx clients information only about the ranks of their own
+// node.
 const lean = "lean"
 
 func TestMain(m *testing.M) { os.Exit(product.Run(m, &launch.Program)) }
 
-// whole makes the tests run all combinations. By default they run a sample, which takes less time.
-var whole = flag.Bool("whole", false, "run all dialects of PMIx, numbers of nodes, programs and failures")
+// whole makes the tests run all combinations of their parameters. By default they run a sample, which takes less time.
+var whole = flag.Bool("whole", false, "run each program with all PMIx versions, numbers of nodes and failures")
 
-// timeout is the time in seconds after which ibrun ends a job that hangs. On an idle machine a job takes 1 to 2 s.
+// timeout is the value of --timeout in seconds: ibrun ends a job that takes longer. On an idle machine a job takes 1 to
+// 2 s.
 const timeout = "100"
 
-// bed is a virtual cluster with the compiled programs of both suites.
+// bed is a virtual cluster on which the subtests run jobs.
 type bed struct {
 	*cluster.Cluster
-	libraries []library
-	lean      string          // path of an ibrun with the build tag lean
-	files     map[string]bool // files on the nodes before the first job, and files that earlier jobs left
-	quiet     map[int]bool    // process IDs on the nodes before the first job
+	libraries []library       // programs of Debian 13 (index 0) and of this machine (index 1)
+	lean      string          // path of an ibrun that was built with the tag lean
+	files     map[string]bool // files from before the first job, and files that were reported as left
+	oldPIDs   map[int]bool    // process IDs on the nodes before the first job
 }
 
-// library is a suite with the paths of mpi.c and pmixclient.c, compiled with the libraries of this suite.
+// library holds the paths of mpi.c and pmixclient.c, compiled with the MPI library and the libpmix of a Debian release.
 type library struct {
 	suite.Suite
 	mpi, client string
 }
 
-// TestNodes runs the subtests of this package on one cluster, so that programs are compiled only once.
+// TestNodes runs all subtests of this package on the same cluster, so that the cluster starts and the programs are
+// compiled only once.
 func TestNodes(t *testing.T) {
 	newer := suite.Newer(t)
-	b := &bed{Cluster: cluster.Require(t, cluster.Config{Nodes: 4, Share: newer.Folders()}), quiet: map[int]bool{}}
+	b := &bed{Cluster: cluster.Require(t, cluster.Config{Nodes: 4, Share: newer.Folders()}), oldPIDs: map[int]bool{}}
 	for _, s := range []suite.Suite{newer, suite.Own()} {
 		b.libraries = append(b.libraries, library{
 			Suite:  s,
@@ -67,18 +70,18 @@ func TestNodes(t *testing.T) {
 	require.NoError(t, product.Build(b.lean, lean))
 	b.files = b.Files()
 	for _, p := range b.processes(t) {
-		b.quiet[p.Pid] = true
+		b.oldPIDs[p.Pid] = true
 	}
 	for _, l := range b.libraries {
 		t.Run(l.Name, func(t *testing.T) {
 			t.Run("programs", func(t *testing.T) { b.programs(t, l) })
 			t.Run("client", func(t *testing.T) { b.client(t, l) })
-			t.Run("falls", func(t *testing.T) { b.falls(t, l) })
-			t.Run("agent", func(t *testing.T) { b.agent(t, l) })
+			t.Run("falls", func(t *testing.T) { b.rankFailures(t, l) })
+			t.Run("agent", func(t *testing.T) { b.agentFailure(t, l) })
 		})
 	}
 	t.Run("keep going", b.keepGoing)
-	t.Run("others", b.others)
+	t.Run("others", b.pmiPrograms)
 	t.Run("MPICH", b.mpich)
 	t.Run("UCX", func(t *testing.T) { b.openMPIOverUCX(t, b.libraries[1].mpi) })
 }
@@ -90,15 +93,16 @@ type job struct {
 	stdout, stderr screen.Screen
 }
 
-// run runs a job as begin does, and waits for it. The test fails if the job leaves files or processes on the nodes.
+// run starts a job with begin, waits until it ends, and returns its exit code and output. The test fails if the job
+// leaves files or processes on the nodes.
 func (b *bed) run(t *testing.T, ranks, nodes int, args ...string) launch.Outcome {
 	t.Helper()
 	return b.begin(t, launch.Program, ranks, nodes, args...).wait(t)
 }
 
-// begin starts a job of ranks on the first nodes of the cluster. Each node gets perNode ranks, and the last one the
-// rest. Ranks are not bound to CPUs: the nodes share the CPUs of this machine, so all of them would bind their first
-// rank to the same CPU.
+// begin starts a job on the first nodes of the cluster, and does not wait for it. Each node gets perNode(ranks, nodes)
+// ranks, and the last node the remaining ones. Ranks are not bound to CPUs: all nodes have the same CPUs, so the first
+// rank of each node would be bound to the same CPU.
 func (b *bed) begin(t *testing.T, ibrun string, ranks, nodes int, args ...string) *job {
 	t.Helper()
 	hosts := fmt.Sprintf("node[0001-%04d]:%d", nodes, perNode(ranks, nodes))
@@ -112,24 +116,25 @@ func (b *bed) begin(t *testing.T, ibrun string, ranks, nodes int, args ...string
 func (j *job) wait(t *testing.T) launch.Outcome {
 	t.Helper()
 	_ = j.cmd.Wait() // the caller checks the exit code
-	j.bed.nothingLeft(t)
+	j.bed.requireClean(t)
 	return launch.Outcome{
 		Code: j.cmd.ProcessState.ExitCode(), Stdout: j.stdout.String(), Stderr: product.Complaints(j.stderr.String()),
 	}
 }
 
-// perNode returns the number of ranks on each node but the last, which has the rest.
+// perNode returns the number of ranks on each node except the last one, which has the remaining ranks.
 func perNode(ranks, nodes int) int { return (ranks + nodes - 1) / nodes }
 
-// nothingLeft waits until the nodes have the same files and processes as before the first job, except for the copies of
-// ibrun that agents are started from. The test fails if that takes too long.
-func (b *bed) nothingLeft(t *testing.T) {
+// requireClean waits until all files and processes of the last job have disappeared from the nodes. It ignores the
+// copies of ibrun that later jobs can use. The test fails if something is left after the usual time limit of package
+// waitfor.
+func (b *bed) requireClean(t *testing.T) {
 	t.Helper()
 	var left []string
 	err := waitfor.True(func() bool {
 		left = b.Litter(b.files)
 		for _, p := range b.processes(t) {
-			if !b.quiet[p.Pid] {
+			if !b.oldPIDs[p.Pid] {
 				left = append(left, p.String())
 			}
 		}
@@ -140,7 +145,7 @@ func (b *bed) nothingLeft(t *testing.T) {
 	})
 	if err != nil {
 		t.Errorf("left on the nodes: %q", left)
-		b.files = b.Files() // so that the next job does not fail because of the same files
+		b.files = b.Files() // report these files only once
 	}
 }
 
@@ -153,9 +158,9 @@ func (b *bed) processes(t *testing.T) []cluster.Proc {
 	return slices.Concat(slices.Collect(maps.Values(all))...)
 }
 
-// own returns the lines that ibrun itself has printed on standard error. If a rank is killed before it ends its line, a
-// line of ibrun does not start at the beginning of a line.
-func own(o launch.Outcome) (own []string) {
+// ibrunLines returns the messages that ibrun itself has printed on standard error, without line ends. A message need
+// not begin a line of o.Stderr: it can follow an incomplete line of a rank that was killed.
+func ibrunLines(o launch.Outcome) (own []string) {
 	for line := range strings.Lines(o.Stderr) {
 		if i := strings.Index(line, "ibrun: "); i >= 0 {
 			own = append(own, strings.TrimSuffix(line[i:], "\n"))

@@ -13,10 +13,10 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// falls runs programs in which rank 1 is killed or exits while other ranks wait for it. The job must end with the
-// expected exit code, and ibrun must print one line, which names the rank and the reason. Without -whole pmixclient.c
-// runs only with the libraries of the newer suite, and mpi.c only with those of this machine.
-func (b *bed) falls(t *testing.T, l library) {
+// rankFailures runs programs in which rank 1 is killed or exits early while the other ranks wait for it. The job must
+// end with the expected exit code. ibrun must print one message, which names rank 1 and the reason. Without -whole,
+// pmixclient.c runs only with the libraries of Debian 13, and mpi.c only with those of this machine.
+func (b *bed) rankFailures(t *testing.T, l library) {
 	const killed = "was killed by signal 9 (KILL)"
 	for _, fall := range []struct {
 		program, how string
@@ -38,15 +38,15 @@ func (b *bed) falls(t *testing.T, l library) {
 			argv := append([]string{fall.program}, strings.Fields(fall.how)...)
 			o := b.run(t, 4, 2, l.Command(t, b.Shared(), argv...)...)
 			require.Equal(t, fall.code, o.Code, "%s%s", o.Stdout, o.Stderr)
-			require.Len(t, own(o), 1, o.Stderr)
-			require.Contains(t, own(o)[0], "rank 1 on node0001 ")
-			require.Contains(t, own(o)[0], fall.says)
+			require.Len(t, ibrunLines(o), 1, o.Stderr)
+			require.Contains(t, ibrunLines(o)[0], "rank 1 on node0001 ")
+			require.Contains(t, ibrunLines(o)[0], fall.says)
 		})
 	}
 }
 
-// keepGoing kills a rank between MPI_Init and MPI_Finalize. The job must end despite --keep-going, because the other
-// ranks would wait for this rank for ever.
+// keepGoing kills a rank between MPI_Init and MPI_Finalize. ibrun must end the job despite --keep-going, because the
+// remaining ranks would wait for the dead rank for ever.
 func (b *bed) keepGoing(t *testing.T) {
 	l := b.libraries[0] // package mpi has the same test for the libraries of this machine
 	o := b.run(t, 4, 2, append([]string{"--keep-going"}, l.Command(t, b.Shared(), l.mpi, "spin", "fall")...)...)
@@ -55,9 +55,10 @@ func (b *bed) keepGoing(t *testing.T) {
 		"rank 1 on node0001 was killed by signal 9 (KILL) before MPI_Finalize: the job ends despite --keep-going")
 }
 
-// agent kills the agent of a node while all ranks communicate or wait in a fence. The job must end with code 125,
-// and ibrun must print one line, which names the node. Without -whole programs run as in falls.
-func (b *bed) agent(t *testing.T, l library) {
+// agentFailure kills the agent of one node while all ranks communicate or wait in a PMIx fence. The job must end with
+// code 125. ibrun must print one message, which names the node. Without -whole, pmixclient.c runs only with the
+// libraries of Debian 13, and mpi.c only with those of this machine.
+func (b *bed) agentFailure(t *testing.T, l library) {
 	for _, how := range []struct {
 		program, what string
 		ready         func(stdout string) bool
@@ -76,7 +77,7 @@ func (b *bed) agent(t *testing.T, l library) {
 			o := j.wait(t)
 			require.Equal(t, 125, o.Code, o.Stderr)
 			require.Contains(t, o.Stderr, "the agent on node0002 was lost")
-			require.Len(t, own(o), 1, o.Stderr)
+			require.Len(t, ibrunLines(o), 1, o.Stderr)
 		})
 	}
 }

@@ -16,12 +16,13 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// overTCP has the options of ibrun without which Debian's MPICH fails over TCP. mpiexec.hydra needs the same setting
-// (docs/mpi-programs.md).
+// overTCP has the options of ibrun that Debian's MPICH needs for communication over TCP. Under mpiexec.hydra MPICH
+// needs the same environment variable (docs/mpi-programs.md).
 var overTCP = []string{"-x", "UCX_TCP_PUT_ENABLE=n"}
 
-// mpich runs programs of MPICH on several nodes. mpi.c ends with MPI_Abort instead of MPI_Finalize. In MPI_Finalize
-// Debian's MPICH hangs if more than two nodes communicate, and sometimes with two, also under mpiexec.hydra.
+// mpich runs programs of MPICH on several nodes. They end with MPI_Abort, because Debian's MPICH can hang in
+// MPI_Finalize. It always hangs if ranks of more than two nodes have communicated, and sometimes on two nodes. Under
+// mpiexec.hydra it hangs, too.
 func (b *bed) mpich(t *testing.T) {
 	program := suite.MPICH(t, "../testdata/mpi.c", filepath.Join(b.Shared(), "mpich-nodes"))
 	const all = "collectives+names"
@@ -31,15 +32,16 @@ func (b *bed) mpich(t *testing.T) {
 	require.Contains(t, o.Stderr, "aborted the job with code 0\n")
 	o = b.run(t, 5, 3, append(overTCP, program, "abort", "7")...)
 	require.Equal(t, 7, o.Code, o.Stderr)
-	t.Run("programs", b.programsOfOthers)
+	t.Run("programs", b.debianPrograms)
 	t.Run("killed", func(t *testing.T) { b.killedInAllreduce(t, program) })
-	t.Run("agent", func(t *testing.T) { b.agentOfMPICH(t, program) })
+	t.Run("agent", func(t *testing.T) { b.agentKilledInAllreduce(t, program) })
 }
 
-// programsOfOthers runs programs of MPICH from Debian packages on two nodes. They must report success. Under
-// mpiexec.hydra they succeeded in ten of ten runs. On a busy machine MPICH sometimes hangs in MPI_Finalize with any
-// launcher. So if a program has reported success and then hangs, it runs again, at most two times.
-func (b *bed) programsOfOthers(t *testing.T) {
+// debianPrograms runs programs from Debian packages that use MPICH on two nodes. Each must print that its test has
+// passed. On a busy machine MPICH sometimes hangs in MPI_Finalize, under any launcher. If that happens after the
+// program has reported success, the program runs again, up to two times. Under mpiexec.hydra the programs succeeded in
+// ten of ten runs.
+func (b *bed) debianPrograms(t *testing.T) {
 	const coarrays = "/usr/lib/*-linux-gnu/open-coarrays/mpich/bin/OpenCoarrays-*-tests/"
 	for _, c := range []struct{ program, args, says string }{
 		{"/usr/bin/NPmpich2", "-l 1 -u 8195 -n 20 -o /dev/null", "8195 bytes     20 times"},
@@ -62,15 +64,17 @@ func (b *bed) programsOfOthers(t *testing.T) {
 	}
 }
 
-// spinning starts a program on three nodes that calls MPI_Allreduce in an endless loop, and returns after 100 calls.
-func (b *bed) spinning(t *testing.T, ranks int, argv ...string) *job {
+// startSpin starts a job on three nodes whose ranks call MPI_Allreduce in an endless loop. It returns after the first
+// 100 calls.
+func (b *bed) startSpin(t *testing.T, ranks int, argv ...string) *job {
 	j := b.begin(t, launch.Program, ranks, 3, append(overTCP, argv...)...)
 	waitfor.Require(t, "a hundred calls of MPI_Allreduce",
 		func() bool { return strings.Contains(j.stdout.String(), "spinning") })
 	return j
 }
 
-// kill kills one process on a node whose argument 0 or 1 is word. The test fails if there is none.
+// kill sends SIGKILL to one process on a node whose argument 0 or 1 is word. The test fails if there is no such
+// process.
 func (b *bed) kill(t *testing.T, node, word string) {
 	procs, err := b.Processes(node)
 	require.NoError(t, err)
@@ -83,10 +87,10 @@ func (b *bed) kill(t *testing.T, node, word string) {
 	t.Fatalf("no process %s on %s", word, node)
 }
 
-// killedInAllreduce kills a rank that calls MPI_Allreduce in a loop. ibrun must end the job and print one line, which
-// names the rank. MPICH may print further lines about its connections.
+// killedInAllreduce kills a rank while all ranks call MPI_Allreduce. ibrun must end the job and print one message,
+// which names the killed rank. MPICH may print further lines about its connections.
 func (b *bed) killedInAllreduce(t *testing.T, program string) {
-	j := b.spinning(t, 6, program, "spin")
+	j := b.startSpin(t, 6, program, "spin")
 	b.kill(t, "node0003", program)
 	o := j.wait(t)
 	require.Equal(t, 137, o.Code, o.Stderr)
@@ -95,20 +99,20 @@ func (b *bed) killedInAllreduce(t *testing.T, program string) {
 	require.Regexp(t, `^ibrun: rank (4|5) on node0003 was killed by signal 9 \(KILL\)\n$`, ours[0])
 }
 
-// agentOfMPICH kills an agent whose rank calls MPI_Allreduce in a loop. Ranks on other nodes exit with code 15 when
-// their connections to this rank end, and ibrun may learn that before it detects the loss of the agent. It must still
-// report this loss as the cause.
-func (b *bed) agentOfMPICH(t *testing.T, program string) {
-	j := b.spinning(t, 3, "--tree", "chain", program, "spin")
+// agentKilledInAllreduce kills an agent while all ranks call MPI_Allreduce. MPICH then ends the ranks on the remaining
+// nodes with exit code 15, possibly before ibrun detects the loss of the agent. ibrun must still report the loss of the
+// agent as the cause.
+func (b *bed) agentKilledInAllreduce(t *testing.T, program string) {
+	j := b.startSpin(t, 3, "--tree", "chain", program, "spin")
 	b.kill(t, "node0003", ":agent")
 	o := j.wait(t)
 	require.Equal(t, 125, o.Code, o.Stderr)
 	require.Contains(t, o.Stderr, "the agent on node0003 was lost")
 }
 
-// openMPIOverUCX runs Open MPI over UCX, as on InfiniBand clusters. In MPI_Finalize a rank that waits in the PMI
-// barrier must still reply to ranks that close their endpoints. So libpmi calls the progress function of Open MPI while
-// it waits. Without these calls 20 of 24 runs hung. Under mpirun none of 24 runs did.
+// openMPIOverUCX runs Open MPI over UCX, which it also uses on InfiniBand clusters. In MPI_Finalize a rank that waits
+// in the PMI barrier must still reply to ranks that close their endpoints. libpmi therefore calls the progress function
+// of Open MPI while it waits. Without these calls 20 of 24 runs hung. Under mpirun none of 24 runs hung.
 func (b *bed) openMPIOverUCX(t *testing.T, program string) {
 	const all = "ring+collectives"
 	o := b.run(t, 4, 2, "OMPI_MCA_pml=ucx", "OMPI_MCA_pml_ucx_tls=any", "OMPI_MCA_pml_ucx_devices=any", program, all)

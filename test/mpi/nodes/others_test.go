@@ -13,9 +13,9 @@ import (
 	"ibrun/test/product"
 )
 
-// others runs programs of PMI-1 and PMI-2. If ibrun cannot detect the library of a program, for example of one that a
-// shell starts, it also sets the environment variables of PMIx. The program must succeed in this case, too.
-func (b *bed) others(t *testing.T) {
+// pmiPrograms runs programs that use PMI-1 or PMI-2. If a shell starts the program, ibrun cannot detect its library and
+// also sets the environment variables of PMIx. The program must succeed in this case, too.
+func (b *bed) pmiPrograms(t *testing.T) {
 	mpich := suite.MPICH(t, "../testdata/mpi.c", filepath.Join(b.Shared(), "mpich"))
 	for _, argv := range [][]string{{mpich, "names"}, {"sh", "-c", `exec "$0" "$@"`, mpich, "collectives"}} {
 		// These jobs run on one node, because Debian's MPICH sometimes hangs on several (docs/mpi-programs.md).

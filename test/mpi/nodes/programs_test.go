@@ -12,7 +12,7 @@ import (
 	"ibrun/test/fleet/suite"
 )
 
-// programs runs unmodified programs of Open MPI without options of ibrun for MPI. They must succeed.
+// programs runs unmodified programs of Open MPI without any MPI option of ibrun. They must succeed.
 func (b *bed) programs(t *testing.T, l library) {
 	for i, job := range []struct {
 		what         string
@@ -45,7 +45,7 @@ func (b *bed) programs(t *testing.T, l library) {
 }
 
 // spawn runs programs that start two more ranks by MPI_Comm_spawn and communicate with them. The first program has two
-// ranks. The second one has one rank and is started by a shell, so that ibrun cannot detect the MPI library.
+// ranks. The second program has one rank and is started by a shell, so that ibrun cannot detect its MPI library.
 func (b *bed) spawn(t *testing.T, l library) {
 	child := l.Command(t, b.Shared(), l.mpi, "child")
 	o := b.run(t, 2, 2, append(l.Command(t, b.Shared(), l.mpi, "spawn"), child...)...)
@@ -55,24 +55,24 @@ func (b *bed) spawn(t *testing.T, l library) {
 	o.Went(t, append(suite.MPIAnswers(2, "child"), suite.MPIAnswers(1, "spawn")...))
 }
 
-// abort runs a program whose rank 1 calls MPI_Abort with code 7. ibrun must end the job with this exit code, and print
-// one line.
+// abort runs a program whose rank 1 calls MPI_Abort with code 7. ibrun must end the job with exit code 7 and print one
+// message.
 func (b *bed) abort(t *testing.T, l library) {
 	o := b.run(t, 3, 2, l.Command(t, b.Shared(), l.mpi, "abort", "7")...)
 	require.Equal(t, 7, o.Code, o.Stderr)
-	require.Len(t, own(o), 1, o.Stderr)
-	require.Contains(t, own(o)[0], "rank 1 on node0001 ")
-	require.Contains(t, own(o)[0], "aborted the job with code 7")
+	require.Len(t, ibrunLines(o), 1, o.Stderr)
+	require.Contains(t, ibrunLines(o)[0], "rank 1 on node0001 ")
+	require.Contains(t, ibrunLines(o)[0], "aborted the job with code 7")
 }
 
-// twice runs two MPI programs one after the other in each rank. Both must succeed.
+// twice runs two MPI programs in each rank, one after the other. Both programs must succeed.
 func (b *bed) twice(t *testing.T, l library) {
 	argv := l.Command(t, b.Shared(), "sh", "-c", `"$0" ring && "$0" alltoall`, l.mpi)
 	b.run(t, 3, 2, argv...).Went(t, suite.MPIAnswers(3, "ring+alltoall"))
 }
 
-// python runs a Python script that loads Open MPI. ibrun examines only the Python interpreter, so it cannot detect the
-// library.
+// python runs a Python script that loads Open MPI by mpi4py. It must succeed, although ibrun cannot detect that a
+// Python script uses Open MPI.
 func (b *bed) python(t *testing.T, l library) {
 	script, err := filepath.Abs("../testdata/peers.py")
 	require.NoError(t, err)

@@ -1,5 +1,5 @@
-/* An MPI program for tests of launchers. The first argument selects what it does, such as "ring". Names in
- * the table parts can be joined by "+": "ring+names" does both after one MPI_Init. */
+/* An MPI program for tests of launchers. The first argument names the test that it runs, such as "ring". Names of
+ * tests in the table parts can be joined by "+": "ring+names" runs both tests after one MPI_Init. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -263,7 +263,7 @@ static void initialized(double began, double ended)
 
 static void hello(void) {}
 
-/* The names that can be joined in the first argument, and their functions. */
+/* Tests that can be joined by "+" in the first argument. */
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -273,8 +273,8 @@ static const struct {
     {"names", names}, {"programs", programs},
 };
 
-/* Calls the functions of the names in joined, one after the other, and prints a line after each. Returns 1 if
- * joined has a name of the table parts, and 0 if it has none. */
+/* Runs the tests of the table parts whose names are in joined, separated by "+", and prints a line after each test.
+ * Returns 1 if at least one name is in the table, and 0 otherwise. */
 static int run_parts(const char *joined)
 {
 	char all[256];
