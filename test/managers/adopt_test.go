@@ -13,8 +13,8 @@ import (
 	"ibrun/internal/skip"
 )
 
-// pamAdopt is the path of a PAM module of Slurm. It moves the processes of an ssh session into the cgroup of the user's
-// job on the node, and refuses users who have no job there. It does not apply to root.
+// pamAdopt is the path of Slurm's PAM module for sshd. The module moves the processes of an ssh session into the cgroup
+// of the user's job on the node. It refuses users who have no job on the node. It does not apply to root.
 const pamAdopt = "/lib/security/pam_slurm_adopt.so"
 
 // The name and the id of the user whose ssh sessions are adopted.
@@ -23,9 +23,9 @@ const (
 	adoptedID   = 5000
 )
 
-// adopted configures the nodes to adopt ssh sessions, and creates the user adoptedUser on all hosts. It returns the
-// arguments to be put before a command so that it runs as this user.
-func (b *bed) adopted() []string {
+// configureAdoption configures PAM on the nodes so that ssh sessions use pamAdopt, and creates the user adoptedUser on
+// all hosts. It returns a prefix for a command that makes it run as this user.
+func (b *bed) configureAdoption() []string {
 	if _, err := os.Stat(pamAdopt); err != nil {
 		skip.Because(b.t, "pam_slurm_adopt is missing: make test-managers installs it")
 	}

@@ -32,26 +32,28 @@ func TestMain(m *testing.M) {
 	os.Exit(product.Run(m, &launcher))
 }
 
-// most is the time after which a test or subtest fails, so that it cannot hang.
-const most = 8 * time.Minute
+// timeLimit is the time after which a test or subtest fails.
+const timeLimit = 8 * time.Minute
 
-// scheduler is the resource manager of a bed: a *Slurm or a *GridEngine.
+// scheduler is a resource manager: a *Slurm or a *GridEngine. Command returns a command that runs on the front, the
+// host of the virtual cluster from which tests start jobs.
 type scheduler interface {
 	Command(ctx context.Context, args ...string) *exec.Cmd
 }
 
-// bed is a virtual cluster with a running resource manager and a copy of ibrun.
+// bed is a virtual cluster on which a resource manager runs. Its methods are for the test t, and end at the time limit
+// of ctx.
 type bed struct {
 	t *testing.T
 	c *cluster.Cluster
 	scheduler
 	ctx   context.Context
-	ibrun string
+	ibrun string // path of a copy of ibrun that all hosts see
 }
 
-// of returns a copy of the bed for the subtest t, with a time limit of its own.
-func (b *bed) of(t *testing.T) *bed {
-	ctx, cancel := context.WithTimeout(t.Context(), most)
+// forSubtest returns a bed with the same cluster for the subtest t, which has its own time limit.
+func (b *bed) forSubtest(t *testing.T) *bed {
+	ctx, cancel := context.WithTimeout(t.Context(), timeLimit)
 	t.Cleanup(cancel)
 	return &bed{t, b.c, b.scheduler, ctx, b.ibrun}
 }
@@ -76,7 +78,7 @@ func slurmOn(t *testing.T, on cluster.Config, cfg SlurmConfig) *bed {
 		}
 	})
 	c := cluster.Require(t, on)
-	ctx, cancel := context.WithTimeout(t.Context(), most)
+	ctx, cancel := context.WithTimeout(t.Context(), timeLimit)
 	t.Cleanup(cancel)
 	var err error
 	s, err = StartSlurm(ctx, c, cfg)
@@ -85,7 +87,7 @@ func slurmOn(t *testing.T, on cluster.Config, cfg SlurmConfig) *bed {
 	return newBed(ctx, t, c, s)
 }
 
-// newBed returns a bed, and copies ibrun to the folder that all hosts share.
+// newBed copies ibrun to the folder that all hosts share, and returns a bed for the test t.
 func newBed(ctx context.Context, t *testing.T, c *cluster.Cluster, m scheduler) *bed {
 	b := &bed{t, c, m, ctx, filepath.Join(c.Shared(), "ibrun")}
 	binary, err := os.ReadFile(launcher)
@@ -94,7 +96,8 @@ func newBed(ctx context.Context, t *testing.T, c *cluster.Cluster, m scheduler) 
 	return b
 }
 
-// run runs a command on the front, requires that it succeeds, and returns its standard output without spaces around it.
+// run runs a command on the front and waits for it. It returns the standard output without leading and trailing white
+// space. The test fails if the command does.
 func (b *bed) run(args ...string) string {
 	cmd := b.Command(b.ctx, args...)
 	var out, errs bytes.Buffer
@@ -104,33 +107,35 @@ func (b *bed) run(args ...string) string {
 	return strings.TrimSpace(out.String())
 }
 
-// script writes a shell script to the folder that all hosts share, and returns its path.
+// script writes a bash script with the name and the text to the folder that all hosts share, and returns its path.
 func (b *bed) script(name, text string) string {
 	path := filepath.Join(b.c.Shared(), name)
 	require.NoError(b.t, executable.Write(path, []byte("#!/bin/bash\n"+text)))
 	return path
 }
 
-// read returns the contents of a file in the folder that all hosts share, or "" if there is no such file.
+// read returns the contents of a file in the folder that all hosts share, or "" if the file does not exist.
 func (b *bed) read(name string) string {
 	text, _ := os.ReadFile(filepath.Join(b.c.Shared(), name))
 	return string(text)
 }
 
-// until calls f every 400 ms until it returns true. If the time limit of the bed expires, the test fails.
+// until calls f every 400 ms until it returns true. If ctx ends first, the test fails with a message that contains
+// what.
 func (b *bed) until(what string, f func() bool) {
 	b.t.Helper()
 	for !f() {
 		select {
 		case <-b.ctx.Done():
 			b.t.Fatalf("waited for %s: %v", what, b.ctx.Err())
-		case <-time.After(400 * time.Millisecond): // most conditions list all processes, which takes CPU time
+		case <-time.After(400 * time.Millisecond): // f often lists all processes, which takes CPU time
 		}
 	}
 }
 
-// emptied waits until no process of any host has launcher, the path of ibrun, or word in its command line.
-func (b *bed) emptied(launcher, word string) {
+// waitForExit waits until no process on any host has launcher or word in its command line. launcher is the path of
+// ibrun.
+func (b *bed) waitForExit(launcher, word string) {
 	b.t.Helper()
 	b.until("the end of all processes of the job", func() bool {
 		all, err := b.c.AllProcesses()

@@ -30,7 +30,7 @@ func StartGridEngine(ctx context.Context, c *cluster.Cluster) (*GridEngine, erro
 	if err := os.MkdirAll(g.dir, 0o755); err != nil {
 		return nil, err
 	}
-	for dir := g.dir; dir != "/tmp"; dir = filepath.Dir(dir) { // the daemons run as the user sgeadmin
+	for dir := g.dir; dir != "/tmp"; dir = filepath.Dir(dir) { // the daemons run as the user sgeadmin and must enter
 		if err := os.Chmod(dir, 0o755); err != nil {
 			return nil, err
 		}
@@ -51,7 +51,7 @@ func StartGridEngine(ctx context.Context, c *cluster.Cluster) (*GridEngine, erro
 		out, _ := g.Command(ctx, "qstat", "-f").Output()
 		ready := 0
 		for line := range strings.Lines(string(out)) {
-			const stateless = 5 // fields of a line whose state is empty: the queue accepts jobs
+			const stateless = 5 // fields of a line if the state of the queue is empty, so that it accepts jobs
 			if strings.HasPrefix(line, "all.q@") && len(strings.Fields(line)) == stateless {
 				ready++
 			}
@@ -69,7 +69,7 @@ func StartGridEngine(ctx context.Context, c *cluster.Cluster) (*GridEngine, erro
 	}
 }
 
-// Command returns a command that runs on the front with the environment of this Grid Engine.
+// Command returns a command that runs on the front, and whose environment makes the programs of Grid Engine use g.
 func (g *GridEngine) Command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := g.c.Command(ctx, args...)
 	cmd.Env = append(os.Environ(), "SGE_ROOT="+filepath.Join(g.dir, "root"), "SGE_CELL=default",
@@ -78,7 +78,7 @@ func (g *GridEngine) Command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Close kills sge_qmaster, the daemon on the front. The daemons on the nodes end with the cluster.
+// Close kills sge_qmaster, the only daemon on the front. The daemons on the nodes end with the cluster.
 func (g *GridEngine) Close() {
 	text, _ := os.ReadFile(filepath.Join(g.dir, "spool/qmaster/qmaster.pid"))
 	if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && pid > 1 {

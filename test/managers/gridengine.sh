@@ -1,8 +1,8 @@
 #!/bin/bash
-# gridengine.sh DIR NODES... starts Grid Engine on a virtual cluster, with its files in DIR. It runs on the cluster's
-# front, the host from which the tests run commands. The front becomes the master host and a submit host. The script
-# configures one parallel environment, mpi, and one queue, all.q, with two slots on each node.
-set -u # without -e, because qconf fails if an object exists already; the caller checks that all nodes accept jobs
+# gridengine.sh DIR NODE... starts Grid Engine on the nodes of a virtual cluster, and keeps its files in DIR. The script
+# must run on the front of the cluster, the host from which tests start jobs. The front becomes the master host and a
+# submit host. The script configures the parallel environment mpi and the queue all.q, with two slots on each node.
+set -u # not -e, because qconf fails if an object already exists; StartGridEngine checks that all nodes accept jobs
 dir=$1
 shift
 var=/var/lib/gridengine
@@ -27,7 +27,7 @@ for host in "$@"; do
 	qconf -as "$host"
 done
 
-# qconf takes the name of the configuration from the name of the file, so the file must be called global.
+# qconf uses the name of the file as the name of the configuration, which must be global.
 qconf -sconf | sed -e "s#^execd_spool_dir.*#execd_spool_dir $dir/execd#" \
 	-e 's#^execd_params.*#execd_params ENABLE_ADDGRP_KILL=TRUE#' \
 	-e 's#^min_[ug]id.*##' -e 's#^gid_range.*#gid_range 20000-20100#' >"$dir/global"

@@ -1,7 +1,7 @@
-// Package managers starts a real Slurm or a real Grid Engine on a virtual cluster, for tests and benchmarks. The
-// front is the controller and the login node, and all nodes are compute nodes. Their Debian packages must be installed,
-// which make test-managers does. All daemons run in the virtual cluster. Those that run on this machine itself are not
-// used or changed.
+// Package managers starts a real Slurm or a real Grid Engine on a virtual cluster, for tests and benchmarks. All nodes
+// of the cluster are compute nodes. The front, a host of the cluster that is not a node, is the controller and the login
+// node. make test-managers installs the Debian packages of Slurm and Grid Engine. A Slurm or Grid Engine that already
+// runs on this machine is not used or changed.
 package managers
 
 import (
@@ -23,14 +23,14 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// SlurmConfig has the settings of a Slurm that differ between tests.
+// SlurmConfig holds the settings in which the Slurms of different tests differ.
 type SlurmConfig struct {
-	CPUs    int      // of each node in slurm.conf; may exceed the CPUs of this machine unless Confine is set
-	Confine bool     // limit jobs and steps to their CPUs, with cgroups of version 1
+	CPUs    int      // CPUs of each node in slurm.conf; without Confine they may exceed those of this machine
+	Confine bool     // use cgroups of version 1 to limit the processes of jobs and steps to their CPUs
 	Lines   []string // further lines of slurm.conf
 }
 
-// Slurm is a Slurm that runs on a virtual cluster.
+// Slurm is an installation of Slurm whose daemons run on a virtual cluster.
 type Slurm struct {
 	c       *cluster.Cluster
 	dir     string
@@ -38,21 +38,22 @@ type Slurm struct {
 	groups  []string // folders of the cgroups that makeGroups made
 }
 
-// hierarchies lists the mount points of the cgroup hierarchies of version 1 that Slurm uses.
-var hierarchies = []string{"/sys/fs/cgroup/freezer", "/sys/fs/cgroup/cpuset"}
+// cgroupRoots lists the mount points of those cgroup hierarchies of version 1 that Slurm uses.
+var cgroupRoots = []string{"/sys/fs/cgroup/freezer", "/sys/fs/cgroup/cpuset"}
 
-// HasGroups reports whether this machine has the hierarchies. Otherwise Slurm is configured to find the processes of a
-// job without cgroups.
+// HasGroups reports whether this machine has the cgroup hierarchies of version 1 that Slurm uses. If it has not,
+// StartSlurm configures Slurm to find the processes of a job without cgroups.
 func HasGroups() bool {
-	_, err := os.Stat(hierarchies[0] + "/tasks")
+	_, err := os.Stat(cgroupRoots[0] + "/tasks")
 	return err == nil
 }
 
-// KillWait is the time from SIGTERM to SIGKILL when Slurm ends a job. It is short for tests: Slurm's default is 30 s.
+// KillWait is the setting KillWait of slurm.conf: the time between SIGTERM and SIGKILL when Slurm ends a job. It is
+// shorter than the default of 30 s, so that tests take less time.
 const KillWait = 4 * time.Second
 
-// munge is a shell command that starts the daemon munged on a host. The daemons and commands of Slurm use it to
-// authenticate each other.
+// munge is a shell command that starts the daemon munged on a host. The daemons and commands of Slurm authenticate each
+// other by munged. KEY must be replaced by the path of the key file.
 const munge = `mkdir -p -m 755 /run/munge /run/slurmd && exec /usr/sbin/munged --force --num-threads 1 ` +
 	`--key-file KEY --socket /run/munge/munge.socket.2 --pid-file /run/munge/munged.pid ` +
 	`--log-file /run/munge/munged.log --seed-file /run/munge/seed`
@@ -80,31 +81,33 @@ func StartSlurm(ctx context.Context, c *cluster.Cluster, cfg SlurmConfig) (*Slur
 	return s, nil
 }
 
-// Environ returns the environment of this process with SLURM_CONF, so that commands of Slurm use this Slurm.
+// Environ returns the environment of this process with SLURM_CONF added, so that commands of Slurm use s.
 func (s *Slurm) Environ() []string { return append(os.Environ(), "SLURM_CONF="+s.conf()) }
 
 func (s *Slurm) conf() string { return filepath.Join(s.dir, "slurm.conf") }
 
-// Log returns the last 2000 bytes of a daemon's log. name is "slurmctld", or the name of a node for its slurmd.
+// Log returns the last 2000 bytes of the log of slurmctld, if name is "slurmctld", or of the slurmd on the node name.
+// It returns "" if there is no log.
 func (s *Slurm) Log(name string) string {
 	text, _ := os.ReadFile(filepath.Join(s.dir, name+".log"))
 	return string(text[max(0, len(text)-2000):])
 }
 
-// Command returns a command that runs on the front with Environ.
+// Command returns a command that runs on the front, in the folder that all hosts share, and whose environment is
+// Environ.
 func (s *Slurm) Command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := s.c.Command(ctx, args...)
 	cmd.Env, cmd.Dir = s.Environ(), s.c.Shared()
 	return cmd
 }
 
-// makeGroups makes a cgroup in each of the hierarchies, which the nodes use as the root of the hierarchy. Without it,
-// two Slurms on this machine would use the same cgroups, because Slurm names them after nodes and jobs.
+// makeGroups makes a cgroup in each hierarchy of cgroupRoots. The nodes mount it in the place of the hierarchy.
+// Otherwise two Slurms on this machine would use the same cgroups, because Slurm names cgroups after nodes and jobs.
 func (s *Slurm) makeGroups() error {
 	if !HasGroups() {
 		return nil
 	}
-	for _, root := range hierarchies {
+	for _, root := range cgroupRoots {
 		own := filepath.Join(root, "ibrun-slurm-"+filepath.Base(filepath.Dir(s.c.Shared())))
 		if err := os.Mkdir(own, 0o755); err != nil {
 			return err
@@ -113,7 +116,7 @@ func (s *Slurm) makeGroups() error {
 		for _, name := range []string{"cpuset.cpus", "cpuset.mems"} {
 			value, err := os.ReadFile(filepath.Join(root, name))
 			if err != nil {
-				continue // only the hierarchy cpuset has this file
+				continue // the hierarchy is freezer, which has no such file
 			}
 			if err := os.WriteFile(filepath.Join(own, name), value, 0o644); err != nil {
 				return err
@@ -123,8 +126,8 @@ func (s *Slurm) makeGroups() error {
 	return nil
 }
 
-// RemoveGroups removes the cgroups that makeGroups made, and all cgroups in them. Call it after all processes in them
-// have ended, because a cgroup with processes cannot be removed.
+// RemoveGroups removes the cgroups that makeGroups made, and all cgroups in them. It must be called after the cluster
+// has ended, because a cgroup that contains processes cannot be removed.
 func (s *Slurm) RemoveGroups() {
 	for _, own := range s.groups {
 		var all []string
@@ -140,7 +143,7 @@ func (s *Slurm) RemoveGroups() {
 	}
 }
 
-// configure writes slurm.conf, cgroup.conf and the key of munge.
+// configure writes slurm.conf, cgroup.conf and the key file of munged.
 func (s *Slurm) configure(cfg SlurmConfig) error {
 	if err := os.MkdirAll(filepath.Join(s.dir, "state"), 0o755); err != nil {
 		return err
@@ -202,7 +205,7 @@ ConstrainCores=yes
 ConstrainRAMSpace=no
 `
 
-// start starts all daemons, and waits until all nodes are idle. The daemons on the front are children of this process.
+// start starts all daemons, and waits until all nodes are idle and can run jobs.
 func (s *Slurm) start(ctx context.Context) error {
 	munge := strings.Replace(munge, "KEY", s.key(), 1)
 	if err := s.daemon("sh", "-c", munge+" --foreground"); err != nil {
@@ -213,7 +216,7 @@ func (s *Slurm) start(ctx context.Context) error {
 	}
 	mounts := ""
 	for i, own := range s.groups {
-		mounts += "mount --bind " + own + " " + hierarchies[i] + " && "
+		mounts += "mount --bind " + own + " " + cgroupRoots[i] + " && "
 	}
 	err := eachNode(s.c, func(node string) error {
 		out, err := s.c.Command(ctx, s.c.VRSH(), "-n", node, mounts+"sh -c '"+strings.Replace(munge, "exec ", "", 1)+
@@ -240,15 +243,15 @@ func (s *Slurm) start(ctx context.Context) error {
 	}
 }
 
-// daemon is a process on the front that Slurm.daemon has started.
+// daemon is a process on the front, started by Slurm.daemon.
 type daemon struct {
 	cmd   *exec.Cmd
 	ended chan struct{} // closed when the process has ended
 }
 
-// daemon starts a program on the front, which the kernel kills when this process ends (Pdeathsig). The kernel would
-// also kill it when the thread that started it ends (golang.org/issue/27505). So a goroutine is locked to this thread
-// until the program has ended.
+// daemon starts a program on the front. The kernel kills the program when the thread that started it ends (Pdeathsig,
+// golang.org/issue/27505), and therefore also when this process ends. A goroutine stays locked to this thread until the
+// program has ended, so that the thread does not end earlier.
 func (s *Slurm) daemon(args ...string) error {
 	cmd := s.c.Command(context.Background(), args...)
 	cmd.Env = s.Environ()
@@ -277,7 +280,7 @@ func (s *Slurm) daemon(args ...string) error {
 }
 
 // Close kills the daemons on the front, and waits until they have ended. The daemons on the nodes end with the cluster.
-// Call RemoveGroups after that.
+// RemoveGroups must be called after that.
 func (s *Slurm) Close() {
 	for _, d := range s.daemons {
 		_ = syscall.Kill(-d.cmd.Process.Pid, syscall.SIGKILL)

@@ -22,7 +22,7 @@ import (
 )
 
 // whole makes the tests run all combinations of their parameters. By default they run a sample, which takes less time.
-var whole = flag.Bool("whole", false, "send damaged messages in 400 runs, not in 30; mix all versions of the PMIx protocol")
+var whole = flag.Bool("whole", false, "send damaged messages in 400 runs, not in 30; mix all PMIx versions")
 
 // detectLeaks is put before the path of a program to enable the leak detection of AddressSanitizer. TestMain disables
 // it, because it takes more time than all other checks together. Tests enable it in one run for each library.
