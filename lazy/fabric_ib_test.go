@@ -86,8 +86,9 @@ func TestTablesOverInfiniBand(t *testing.T) {
 }
 
 // TestSchedulesOverInfiniBand runs random sequences of messages, failures and restarts of ranks over fake InfiniBand
-// devices. The devices lose 30 % of the datagrams, including those that set up streams, and duplicate or reorder others.
-// TestOtherPackages of test/ib runs it in a virtual machine over Soft-RoCE, where no datagrams are lost on purpose.
+// devices. The devices lose 30 % of the datagrams, including those that set up streams, and duplicate or reorder some
+// others. TestOtherPackages of test/ib runs it over Soft-RoCE in a virtual machine, where no datagrams are lost on
+// purpose.
 func TestSchedulesOverInfiniBand(t *testing.T) {
 	node := devices()
 	node.Faults = fakeverbs.Faults{Seed: *oneSchedule + 1, Lose: 30, Double: 10, Swap: 10}
