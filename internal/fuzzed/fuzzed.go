@@ -17,8 +17,8 @@ func (in *Input) Byte() byte {
 	return b
 }
 
-// Of reads a byte and returns its value modulo n, which is a number from 0 to n-1. If n is larger than 256, the result is
-// at most 255. If n is less than 1, Of returns 0.
+// Of reads a byte and returns its value modulo n, which is a number from 0 to n-1. If n is larger than 256, the result
+// is at most 255. If n is less than 1, Of returns 0.
 func (in *Input) Of(n int) int { return int(in.Byte()) % max(n, 1) }
 
 // Odds reads a byte and returns true for about one in so many values of the byte: with Odds(4) for a quarter of them.
