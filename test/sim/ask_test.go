@@ -14,8 +14,8 @@ import (
 	"ibrun/job"
 )
 
-// asked runs a job, sends it the question q once when all ranks run, and returns the world and the answer. It asserts
-// that each edge that carries the question carries it once and carries one reply.
+// asked simulates a job that gets the question q once, when all ranks run. It returns the simulation and the answer. It
+// asserts that no edge of the tree carries the question twice, and that each edge that carries it carries one reply.
 func asked(t *testing.T, cfg Config, q rankwire.Question) (*World, wire.Reply) {
 	t.Helper()
 	cfg.Run = 10 * time.Second
@@ -36,8 +36,9 @@ func asked(t *testing.T, cfg Config, q rankwire.Question) (*World, wire.Reply) {
 // mostAnswer bounds the frame of a status, in bytes, however large the job is.
 const mostAnswer = 200
 
-// A status query of all ranks costs one message down and one up on each edge. A reply has less than mostAnswer bytes on
-// average, and the job sends no further messages. At full size the job has 1,048,576 ranks.
+// TestAskMillion asks a job for the status of all ranks. That must cost one message down and one up on each edge of the
+// tree, and no further messages. A reply must have less than mostAnswer bytes on average. With the build tag soak the
+// job has 1,048,576 ranks.
 func TestAskMillion(t *testing.T) {
 	const ppn = 64
 	cfg := plan(scale.nodes, ppn, "kary:8")

@@ -38,8 +38,8 @@ type clients struct {
 
 type client struct{ at, got, from int }
 
-// callQueue runs functions one at a time. A function that a running function adds is called later, because a server
-// must not be called while it is still handling an event.
+// callQueue calls functions one after the other. If a function adds another one while it runs, callQueue calls that one
+// only after it has returned, because a server must not be called while it is still handling an event.
 type callQueue struct {
 	waiting []func()
 	busy    bool

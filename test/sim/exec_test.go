@@ -13,8 +13,9 @@ import (
 	"ibrun/bootstrap/wire"
 )
 
-// Starting daemons on all nodes costs one Daemons message down and one DaemonsEnded message up on each edge. The latter
-// has less than 40 bytes on average, and the job sends no further messages. At full size there are 65,536 nodes.
+// TestExecMany starts daemons, the processes of ibrun ctl exec, on all nodes. That must cost one Daemons message down
+// and one DaemonsEnded message up on each edge of the tree, and no further messages. A DaemonsEnded message must have
+// less than 40 bytes on average. With the build tag soak there are 65,536 nodes.
 func TestExecMany(t *testing.T) {
 	const ppn = 4
 	nodes := 4 * scale.nodes

@@ -57,8 +57,9 @@ func (w *ward) fail(ppn int, spread func() time.Duration, ranks ...uint32) {
 
 func at(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
 
-// A failure costs one frame down on each edge, and one frame up on each edge between the failed rank's node and the
-// root. Every other rank is notified once. A job without failures sends no such frames.
+// TestFailures lets one rank fail. That must cost one Failures frame down on each edge of the tree, and one up on each
+// edge between the node of that rank and the root. Each of the remaining ranks must be notified once. A job without
+// failures must send no Failures frames.
 func TestFailures(t *testing.T) {
 	const nodes, ppn = 64, 2
 	for _, shape := range shapes {
@@ -105,7 +106,8 @@ func TestManyFailures(t *testing.T) {
 		}
 		w.fail(ppn, func() time.Duration { return time.Duration(r.IntN(20_000)) * time.Microsecond }, victims...)
 		require.NoError(t, w.Run(time.Hour))
-		// Of 100 failures, an edge carries the first at once. The rest share one frame for each level that merges them.
+		// most limits the Failures frames on an edge in one direction. The first of the 100 failures is sent at once.
+		// Each level of the tree merges the failures that follow, which costs one more frame.
 		most := 8
 		if shape == "chain" {
 			most = nodes + 2

@@ -10,9 +10,9 @@ import (
 	"ibrun/bootstrap/wire"
 )
 
-// TestPMIBytesAtScale measures the bytes that PMI sends when each of n ranks puts 400 bytes and reads log2 n values.
-// Policy eager would send all values down each edge. At full size, 65,536 ranks on 4,096 nodes, that must cost more
-// than 80 times as much.
+// TestPMIBytesAtScale measures the bytes that agents send for PMI if each of n ranks puts 400 bytes and gets the values
+// of log2 n ranks. With the build tag soak there are 65,536 ranks on 4,096 nodes. The policy eager, which would send
+// all values down each edge of the tree, must then cost more than 80 times as many bytes.
 func TestPMIBytesAtScale(t *testing.T) {
 	t.Parallel()
 	nodes, ppn := scale.clientNodes, 16
@@ -28,11 +28,11 @@ func TestPMIBytesAtScale(t *testing.T) {
 	t.Logf("%d ranks on %d nodes put %d bytes each: %.1f MB on all edges, at most %.4f of policy eager, and %.2f MB "+
 		"on the root's edges; a fence takes %.0f bytes on each edge", size, nodes, valueSize, float64(all)/1e6,
 		float64(all)/float64(eager), float64(root)/1e6, float64(fences)/float64(nodes)/2)
-	require.Less(t, fences, uint64(128*nodes), "a fence carries no values, however many ranks there are")
+	require.Less(t, fences, uint64(128*nodes), "the two fences must not carry the values")
 	if scale.whole() { // the values of few ranks cost no more than log2 n look-ups
 		require.Zero(t, x.Sent[wire.KindBulkFetch],
-			"log2 n values are no reason to send all: auto and lazy are the same")
+			"if a rank gets log2 n values only, the policy auto must not send all values")
 		require.Less(t, 80*all, eager)
-		require.Less(t, root, uint64(8*size*valueSize), "policy eager sends all values to the root's 8 children")
+		require.Less(t, root, uint64(8*size*valueSize), "the policy eager would send all values to the root's children")
 	}
 }

@@ -29,7 +29,7 @@ type pmixClients struct {
 	ranks   []pmixRank
 	gets    func(rank, i int) (from int, more bool) // the i-th rank that a rank gets the values of
 	taken   int                                     // number of answered gets
-	given   int                                     // bytes of job information in the newest reply to a rank
+	given   int                                     // bytes of the newest reply that describes the job to a rank
 }
 
 type pmixRank struct {
@@ -156,7 +156,7 @@ func TestPMIxFenceCarriesNothing(t *testing.T) {
 	for _, shape := range shapes {
 		cfg := plan(nodes, ppn, shape)
 		cfg.Job.Transport = eagerly // whatever it is: PMIx is lazy
-		below := subtrees(&cfg)
+		below := ranksBelowEdges(&cfg)
 		x := pmixJob(t, cfg, everybody(size, ppn))
 		x.run()
 		crossed := 0

@@ -96,8 +96,8 @@ type World struct {
 	// session to a host came up.
 	Spawned map[uint32]int
 	Stopped map[uint32]bool // nodes whose ranks are stopped
-	// Strays counts, by node, the processes that survived the agent and its reaper. A sweep of
-	// the node kills them.
+	// Strays counts, by node, the processes of ranks that survived because the agent and its
+	// reaper died. A sweep of the node kills them.
 	Strays map[uint32]uint32
 	Starts map[uint32]uint8 // by rank: how often it was restarted
 	Up     map[string]time.Duration

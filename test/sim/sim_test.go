@@ -34,16 +34,16 @@ func plan(n, ranks int, shape string) Config {
 
 var shapes = []string{"flat", "chain", "kary:2", "kary:8", "binomial", "two-level", "greedy", "auto"}
 
-// crossing identifies the messages of one kind that cross an edge in one direction. An edge has the number of its
-// child node.
+// crossing identifies the messages of one kind that cross an edge of the tree in one direction. An edge has the number
+// of its child node.
 type crossing struct {
 	edge uint32
 	up   bool
 	kind frame.Kind
 }
 
-// countCrossings sets cfg.Sent to count the messages of the given kinds on each edge. It returns the counts, which grow
-// while the job runs.
+// countCrossings sets cfg.Sent to a function that counts the messages of the given kinds on each edge of the tree. It
+// returns the map of counts, which is empty until the job runs.
 func countCrossings(cfg *Config, kinds ...frame.Kind) map[crossing]int {
 	counts := map[crossing]int{}
 	cfg.Sent = func(edge uint32, up bool, m frame.Message) {
@@ -54,7 +54,7 @@ func countCrossings(cfg *Config, kinds ...frame.Kind) map[crossing]int {
 	return counts
 }
 
-// requireOnceEach asserts that counts has n crossings and that each of them was counted once.
+// requireOnceEach asserts that counts has n entries, and that each of them is 1.
 func requireOnceEach(t *testing.T, counts map[crossing]int, n int) {
 	t.Helper()
 	require.Len(t, counts, n)

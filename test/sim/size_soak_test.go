@@ -14,7 +14,7 @@ func init() {
 		daemons: 100}
 }
 
-// TestFullSize runs at full size the tests that are reduced without the build tag soak.
+// TestFullSize runs with the full sizes the tests that use scale. Without the build tag soak they use smaller sizes.
 func TestFullSize(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"AskMillion": TestAskMillion, "BoundsAtAThousand": TestBoundsAtAThousand, "BudgetAtScale": TestBudgetAtScale,

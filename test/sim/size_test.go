@@ -10,7 +10,8 @@ type sizes struct {
 	faults, repairs, relaunches, daemons int
 }
 
-// scale holds the reduced sizes of a normal run. With the build tag soak it holds the full sizes, for TestFullSize.
+// scale holds the sizes that tests use. These are reduced sizes. With the build tag soak, an init function replaces
+// them by the full sizes.
 var scale = sizes{agents: 512, clientNodes: 16, nodes: 128, part: 16, faults: 8, repairs: 1, relaunches: 1, daemons: 1}
 
 func (s sizes) whole() bool { return s.part == 1 }

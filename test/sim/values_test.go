@@ -18,9 +18,10 @@ var (
 	learning = job.Transport{Learn: true}
 )
 
-// subtrees returns a map from the child node of each edge to the number of ranks below the edge. It sets cfg.Sent to
-// fill the map from the Launch messages, and still calls the previous cfg.Sent.
-func subtrees(cfg *Config) map[uint32]int {
+// ranksBelowEdges returns a map from the number of each edge's child node to the number of ranks in the subtree of that
+// node. The map is empty until the job is launched. ranksBelowEdges sets cfg.Sent to a function that fills the map from
+// the Launch messages and then calls the previous cfg.Sent.
+func ranksBelowEdges(cfg *Config) map[uint32]int {
 	below := map[uint32]int{}
 	sent := cfg.Sent
 	cfg.Sent = func(edge uint32, up bool, m frame.Message) {
@@ -44,7 +45,7 @@ func TestBarrierCostsTwoMessagesPerEdge(t *testing.T) {
 		for name, how := range map[string]job.Transport{"eager": eagerly, "lazy": lazily, "learning": learning} {
 			cfg := plan(nodes, ppn, shape)
 			crossed := 0
-			below := subtrees(&cfg)
+			below := ranksBelowEdges(&cfg)
 			x := pmi(t, cfg, how, everybody(size, ppn))
 			x.run()
 			for _, ranks := range below {
