@@ -15,8 +15,8 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// resizing makes a copy of test/netlrts and returns its path. The copy contains the string realloc_ack, by which ibrun
-// recognizes a Charm++ program that can change its number of processes.
+// resizing makes a copy of the program test/netlrts that contains the string realloc_ack, and returns the path of the
+// copy. By that string ibrun recognizes a Charm++ program that can change its number of processes.
 func resizing(t *testing.T) string {
 	b, err := os.ReadFile(netlrtsProgram(t))
 	require.NoError(t, err)
@@ -40,8 +40,8 @@ exec sh -c "$*"
 }
 
 // TestNetlrtsResizes grows and shrinks a Charm++ program that can change its number of processes. After each change the
-// processes that stay execute themselves again, and all processes must get a new table. If a new host is down, the
-// request must fail with one line, and the program must go on unchanged.
+// processes that stay replace themselves by exec, and all processes must get a new table of addresses. If a new host is
+// down, the request must fail with one line, and the program must go on with the same processes.
 func TestNetlrtsResizes(t *testing.T) {
 	dir := t.TempDir()
 	on := []string{"--launcher-exec", remoteShell(t), "--iface", "lo", "--hosts", "a:2,b:2", resizing(t)}
@@ -62,7 +62,7 @@ func TestNetlrtsResizes(t *testing.T) {
 	ask(0, `^ready for 7 ranks on 4 nodes: .*\nthe job has 7 ranks on 4 nodes\n$`, "grow", "c:2,d:1")
 	ask(0, `^ready for 2 ranks on 1 node: .*\nthe job has 2 ranks on 1 node\n$`, "shrink", "3")
 	var got []string
-	for _, pe := range []string{"1", "0"} { // the two PEs that are left after the shrink
+	for _, pe := range []string{"1", "0"} { // PEs, processing elements, are threads of Charm++. Two are left.
 		waitfor.Require(t, "PE "+pe, func() bool { o = r.Ctl("ccs", "bye", "--pe", pe); return o.Code == 0 })
 		got = append(got, o.Stdout)
 	}
@@ -76,9 +76,9 @@ func TestNetlrtsResizes(t *testing.T) {
 	require.Contains(t, out, "2 processes: 1/2@127.0.0.1 1/2@127.0.0.1\n")
 }
 
-// TestNetlrtsResizeRefused requests a resize of Charm++ programs that cannot change their number of processes: they are
-// not built for it, have several PEs in a process, or lack the handler set_bitmap. The request must fail, and the
-// program must go on. If a program changes its number of processes without a request, the job must fail.
+// TestNetlrtsResizeRefused asks Charm++ programs to change their number of processes that cannot do so. A program may
+// not be built for it, have several threads (PEs) in a process, or lack the handler set_bitmap. The request must fail,
+// and the program must go on. If a program changes its number of processes without a request, the job must fail.
 func TestNetlrtsResizeRefused(t *testing.T) {
 	for name, argv := range map[string][]string{
 		"not built for it": {netlrtsProgram(t)}, "several PEs": {resizing(t), "+ppn", "2"},

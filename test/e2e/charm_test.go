@@ -23,7 +23,8 @@ import (
 	"ibrun/test/product"
 )
 
-// netlrts builds test/netlrts, a client of charmrun's protocol, on the first call. It returns the program's path.
+// netlrts builds the program test/netlrts on the first call, and returns the path of the program. Its processes speak
+// the protocol of charmrun, as Charm++ programs do.
 var netlrts = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(filepath.Dir(launch.Program), "netlrts")
 	return path, product.Program(path, "ibrun/test/netlrts")
@@ -35,8 +36,8 @@ func netlrtsProgram(t *testing.T) string {
 	return path
 }
 
-// askCCS connects to the port for CCS, sends a request and returns the reply. It shares no code with ibrun. answered is
-// false if the connection ends without a reply.
+// askCCS connects to ibrun's port for CCS, the client-server protocol of Charm++. It sends a request to the handler of
+// a PE and returns the reply. If the connection ends without a reply, answered is false. askCCS uses no code of ibrun.
 func askCCS(t *testing.T, port int, pe int32, handler, data string) (reply string, answered bool) {
 	c, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
 	require.NoError(t, err)
@@ -48,8 +49,8 @@ func callCCS(t *testing.T, c net.Conn, pe int32, handler, data string) (reply st
 	b := binary.BigEndian.AppendUint32(nil, uint32(len(data)))
 	b = binary.BigEndian.AppendUint32(b, uint32(pe))
 	b = append(b, handler+strings.Repeat("\x00", 32-len(handler))...)
-	_, _ = c.Write(append(b, data...)) // fails if the server has refused the request already
-	all, _ := io.ReadAll(c)            // may fail if the request is refused
+	_, _ = c.Write(append(b, data...)) // may fail, because ibrun closes the connection if it refuses a request
+	all, _ := io.ReadAll(c)            // may fail for the same reason
 	if len(all) < 4 {
 		return "", false
 	}
@@ -57,8 +58,8 @@ func callCCS(t *testing.T, c net.Conn, pe int32, handler, data string) (reply st
 	return string(all[4:]), true
 }
 
-// signedCCS authenticates with the key of security level 3, and sends a signed request twice. The first one must be
-// answered, and its repetition must be refused.
+// signedCCS authenticates to the port for CCS with the key of security level 3. It sends the same signed request twice.
+// ibrun must answer the first one and refuse the second one, which could be a replay.
 func signedCCS(t *testing.T, port int) {
 	key := charm.Key{12, 34}
 	dial := func() net.Conn {
@@ -98,8 +99,8 @@ func signedCCS(t *testing.T, port int) {
 
 var ccsPort = regexp.MustCompile(`ccs: Server IP = 127\.0\.0\.1, Server port = (\d+) \$`)
 
-// TestCCS sends CCS requests by ibrun ctl and through a port, over a chain of agents. They must reach the process that
-// has the PE. Invalid requests must be refused, and other users must get no reply.
+// TestCCS sends CCS requests by ibrun ctl ccs and to the port for CCS, in a job whose agents form a chain. Each request
+// must reach the process that has the requested PE. ibrun must refuse invalid requests and must not answer other users.
 func TestCCS(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "keys")
 	require.NoError(t, os.WriteFile(keys, []byte("3 1234\n"), 0o600))
@@ -150,7 +151,8 @@ func TestCCS(t *testing.T) {
 	got, ok = askCCS(t, port, 3, "hi", "")
 	require.True(t, ok, got)
 
-	// PE 9 kills its process, rank 4. The client must get no reply, and the job must end with the signal as its cause.
+	// The handler "fall" of PE 9 kills its process, rank 4. The client must get no reply. The message of the job must
+	// name rank 4 and the signal.
 	_, ok = askCCS(t, port, 9, "fall", "")
 	require.False(t, ok)
 	require.Equal(t, 137, r.Wait(), r.Err.String())

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	_ = flag.Set("test.parallel", "6") // More than the cores, because parallel tests mostly wait.
+	_ = flag.Set("test.parallel", "6") // Run more tests at a time than there are cores, because they mostly wait.
 	os.Exit(product.Run(m, &launch.Program))
 }
 

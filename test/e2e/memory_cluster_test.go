@@ -15,8 +15,8 @@ import (
 	"ibrun/test/memgroup"
 )
 
-// TestOutOfMemory lets the kernel kill a rank that exceeds the memory limit of its cgroup. The message must give that
-// reason. For a rank that kills itself by SIGKILL the message must not mention memory.
+// TestOutOfMemory lets the kernel kill a rank that exceeds the memory limit of its cgroup. The message must say that
+// the kernel was out of memory. If a rank kills itself by SIGKILL, the message must not mention memory.
 func TestOutOfMemory(t *testing.T) {
 	if os.Getuid() != 0 {
 		skip.Because(t, "only root can make cgroups")

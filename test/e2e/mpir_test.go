@@ -19,7 +19,7 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// debugger reads and writes variables in the memory of ibrun, as a debugger does that uses the MPIR interface.
+// debugger reads and writes variables of a running ibrun, as parallel debuggers do that use the MPIR interface.
 type debugger struct {
 	t    *testing.T
 	mem  *os.File
@@ -60,7 +60,8 @@ func (d debugger) pointer(at int64) int64 { return int64(binary.LittleEndian.Uin
 
 func (d debugger) text(at int64) string { return unix.ByteSliceToString(d.read(at, 64)) }
 
-// table returns the rows of MPIR_proctable, as "HOST PID". It requires that each rank runs /sh.
+// table returns the rows of MPIR_proctable, which has one row for each rank, in the form "HOST PID". It requires that
+// each row names a shell, a path with /sh, as the program.
 func (d debugger) table() (rows []string) {
 	at := d.pointer(d.vars["MPIR_proctable"])
 	for i := range int64(d.number("MPIR_proctable_size")) {
@@ -71,9 +72,9 @@ func (d debugger) table() (rows []string) {
 	return rows
 }
 
-// TestMPIRLater attaches a debugger to a running job. Before that, the job must have no table of processes. It must
-// make one when the debugger sets MPIR_being_debugged. After the debugger has reset that variable, ibrun ctl mpir must
-// make a new table.
+// TestMPIRLater attaches a debugger to a running job. Before that, MPIR_proctable must be empty. When the debugger sets
+// MPIR_being_debugged, ibrun must fill the table. After the debugger has reset that variable, ibrun ctl mpir must make
+// a new table.
 func TestMPIRLater(t *testing.T) {
 	r := launch.Sleepers(t)
 	d := attach(t, r.Cmd.Process.Pid)

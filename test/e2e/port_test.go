@@ -17,7 +17,7 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// caller is a connection of this test to PMI_PORT, the port of an agent.
+// caller is a connection of this test to the address in PMI_PORT, where an agent accepts clients of PMI.
 type caller struct {
 	t *testing.T
 	net.Conn
@@ -44,19 +44,20 @@ func (c *caller) expects(lines ...string) {
 	}
 }
 
-// isHungUpOn waits until the agent has closed the connection, and requires that the agent has sent nothing more.
+// isHungUpOn waits until the agent closes the connection. It requires that the agent has sent nothing that the test has
+// not read yet.
 func (c *caller) isHungUpOn() {
 	rest := make(chan string, 1)
 	go func() {
-		b, _ := io.ReadAll(c.in) // A reset also ends the input.
+		b, _ := io.ReadAll(c.in) // ReadAll fails if the agent resets the connection, which is allowed.
 		rest <- string(b)
 	}()
 	require.Empty(c.t, waitfor.Receive(c.t, rest))
 }
 
-// TestPortStrangers connects to PMI_PORT without being a rank, as any user of the machine can. A connection must be
-// closed, with the protocol's error or without a reply, if it sends no PMI id of a rank or the id of a rank that has a
-// connection already. Ranks 1 and 2, which connect later, must not be disturbed.
+// TestPortStrangers connects to the address in PMI_PORT without being a rank, as any user of the machine can. The agent
+// must close the connection, with or without an error reply, if it sends no PMI id, an id of no rank, or the id of a
+// rank that has a connection already. ibrun must not report such input as an error of a rank.
 func TestPortStrangers(t *testing.T) {
 	dir := t.TempDir()
 	client := filepath.Join(dir, "pmi")
@@ -105,15 +106,15 @@ func TestPortStrangers(t *testing.T) {
 	second.expects("cmd=initack rc=-1 msg=another_program_speaks_for_this_rank_already")
 	second.isHungUpOn()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
-	first.isHungUpOn() // Rank 0, whose id the connection has used, has ended.
+	first.isHungUpOn() // The agent closes the connection because rank 0, whose id it has sent, has ended.
 	o := <-done
-	require.NotEqual(t, 0, o.Code, "the job must fail, because rank 0 has left the exchange of ranks 1 and 2")
+	require.NotEqual(t, 0, o.Code, "the job must fail, because rank 0 ends while ranks 1 and 2 wait for it")
 	require.Contains(t, o.Stderr, "rank 0: a program that came through PMI_PORT was refused")
 	require.NotContains(t, o.Stderr, "pmi-1")
 }
 
-// TestPortOnlyWhenAsked counts the ports on which agents listen. An agent must have one port for PMI if --pmi-port is
-// given, and one for PMIx if programs may use PMIx. All ports must be on 127.0.0.1.
+// TestPortOnlyWhenAsked counts the TCP ports on which agents listen. An agent must have one port for PMI if --pmi-port
+// is given, and one for PMIx if --mpi allows PMIx. All ports must be on 127.0.0.1.
 func TestPortOnlyWhenAsked(t *testing.T) {
 	for asked, ports := range map[string]int{
 		"--mpi mpich": 0, "--mpi auto": 1, "--mpi auto --pmi-port": 2, // a shell may run programs that use PMIx

@@ -22,13 +22,15 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// TestSizes checks limits on the memory of each agent and reaper, in jobs of 1 node and of 16 nodes with 16 ranks each,
-// and on the size of the binary.
+// TestSizes checks limits on the memory of each agent and each reaper, in jobs of 1 node and of 16 nodes with 16 ranks
+// per node, and on the size of the binary.
 //
-// An agent may have 5 MiB of anonymous memory. Its peak may be 8 MiB, including the pages of the binary, which are
-// shared with the page cache. A reaper on x86-64 does not start the Go runtime. It may have 64 KiB of anonymous memory.
-// Its peak may be 2.25 MiB, because the kernel maps 2 MiB at once if the file is in large pages. The binary may have 18
-// MB, including the program of a leaf, and 4 MB more for the compressed copy that ibrun sends to nodes that have zstd.
+// An agent may have 5 MiB of anonymous memory and a peak of 8 MiB. The peak includes the pages of the binary, which are
+// shared with the page cache. A reaper on x86-64 does not start the Go runtime. It may have 64 KiB of anonymous memory
+// and a peak of 2.25 MiB, because the kernel maps 2 MiB at once if the binary is in large pages.
+//
+// The binary may have 18 MB, including the smaller program that agents without children run. The compressed copy of the
+// binary, which it contains for nodes that have zstd, may have 4 MB more.
 func TestSizes(t *testing.T) {
 	best := filepath.Join(t.TempDir(), "ibrun")
 	text, err := os.ReadFile(launch.Program)
@@ -75,8 +77,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestSlowReader reads 256 MiB of output with pauses. The peak memory of ibrun and of each agent must be at most 64
-// MiB. After that the test stops reading, and an interrupt must still end the job.
+// TestSlowReader reads 256 MiB of the endless output of a rank with pauses. The peak memory of ibrun and of each agent
+// must be at most 64 MiB. After that the test stops reading, and SIGINT must still end the job.
 func TestSlowReader(t *testing.T) {
 	const size, pieces, most = 256 << 20, 256, 64 << 10 // bytes, reads, KiB
 	r, w, err := os.Pipe()
@@ -105,11 +107,11 @@ func TestSlowReader(t *testing.T) {
 	require.Equal(t, 130, cmd.ProcessState.ExitCode())
 }
 
-// memory returns the value in KiB of a field of /proc/PID/status, such as VmHWM (proc_pid_status(5)).
-func memory(t *testing.T, pid int, line string) int {
+// memory returns the value of a field of /proc/PID/status in KiB, such as VmHWM (proc_pid_status(5)).
+func memory(t *testing.T, pid int, field string) int {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	require.NoError(t, err)
-	_, rest, ok := strings.Cut(string(b), line+":")
+	_, rest, ok := strings.Cut(string(b), field+":")
 	require.True(t, ok)
 	n, err := strconv.Atoi(strings.Fields(rest)[0])
 	require.NoError(t, err)

@@ -17,9 +17,9 @@ import (
 // reported matches a line of --report-bindings.
 var reported = regexp.MustCompile(`(?m)^ibrun: rank (\d+) on \S+: CPUs (\S+), NUMA nodes (\S+)`)
 
-// TestTopoInput uses --topo-input with files that describe a machine of four packages with four cores each, like a node
-// of Ranger. --display topo must print the machine that package topo reads from these files, and a dry run must bind
-// ranks to its cores.
+// TestTopoInput passes a folder to --topo-input that describes a machine of four packages with four cores each, as the
+// nodes of the cluster Ranger had. --display topo must print the machine that topo.Read returns for the folder. A dry
+// run must bind ranks to the cores of that machine.
 func TestTopoInput(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.CopyFS(dir, topotest.Ranger.Files()))
