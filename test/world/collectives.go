@@ -14,8 +14,8 @@ import (
 
 var ranksOf = regexp.MustCompile(`ranks? (\d+)(?: to (\d+)| and (\d+) more)? ended`)
 
-// barriers requires that no rank leaves a barrier before all ranks have entered it. Each rank creates a file before it
-// enters, and requires that the files of all ranks exist when it leaves.
+// barriers calls Barrier 205 times. For the first five calls it requires that no call returns before all ranks have
+// called Barrier: each rank creates a file before the call, and finds the files of all ranks after the call.
 func (r *rank) barriers() {
 	for round := range 5 {
 		if r.Rank() == round*4%r.Size() {
@@ -35,8 +35,8 @@ func (r *rank) barriers() {
 	}
 }
 
-// collectives calls barriers, and then every collective with each rank as the root and with values of different
-// lengths, some of them 0. It checks the results.
+// collectives calls barriers, and then each of the other collectives with every rank as the root, and with values of
+// different lengths, some of them empty. It checks the results.
 func (r *rank) collectives(string) {
 	r.barriers()
 	me, size := r.Rank(), r.Size()
@@ -126,9 +126,9 @@ func (r *rank) fails(err error, causes ...string) {
 	}
 }
 
-// joinsNot lets the rank arg end without Finalize, while the other ranks call collectives. Their errors must name that
-// rank or a range of ranks that includes it. With cyclic placement an error may instead give the number of ranks that
-// ended.
+// joinsNot lets the rank with the number arg end without Finalize. The remaining ranks call collectives, which must
+// fail with an error that names that rank or a range of ranks that includes it. With cyclic placement the error may
+// name one of the ranks that have ended and give the number of the rest.
 func (r *rank) joinsNot(arg string) {
 	victim := number(arg)
 	if r.left = true; r.Rank() == victim {
@@ -147,7 +147,7 @@ func (r *rank) joinsNot(arg string) {
 		if m[2] != "" {
 			last = number(m[2])
 		}
-		if m[3] != "" { // With cyclic placement the ranks of a node are not consecutive.
+		if m[3] != "" { // The ranks that have ended are not consecutive: "ranks N and M more ended".
 			r.check(number(m[3]) < r.Size(), "%v", err)
 			continue
 		}
@@ -156,8 +156,9 @@ func (r *rank) joinsNot(arg string) {
 	r.noError(r.Finalize(r.ctx)) // Finalize does not wait for a rank that has ended
 }
 
-// disagree makes one rank call another collective than all others, and then the same collective with another root. Both
-// calls must fail on all ranks. The barrier after each failure must succeed.
+// disagree makes one rank call Barrier while the remaining ranks call AllGather, and then Gather with another root than
+// theirs. The calls must fail on all ranks, and the barrier after each failure must succeed. Calls with an invalid root
+// or a wrong number of values must fail, too.
 func (r *rank) disagree(string) {
 	odd := r.Size() - 2
 	if r.Rank() == odd {

@@ -15,9 +15,9 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// endsEarly ends rank 3 by SIGKILL (how is "kill"), by Finalize without an exit ("finalize"), or by a return from main.
-// Before that, all ranks with an even number exchange messages with it. All other ranks must get errors that name rank
-// 3, and must still be able to exchange messages with each other.
+// endsEarly ends rank 3: by SIGKILL if how is "kill", by Finalize without an exit if how is "finalize", and by a return
+// from main if how has another value. Before that, all ranks with an even number exchange messages with rank 3. Then
+// all remaining ranks must get errors that name rank 3, and must still be able to exchange messages with each other.
 func (r *rank) endsEarly(how string) {
 	const victim = 3
 	me, size := r.Rank(), r.Size()
@@ -36,7 +36,7 @@ func (r *rank) endsEarly(how string) {
 			over, cancel := context.WithCancel(r.ctx)
 			cancel()
 			r.errorIs(r.Finalize(over), context.Canceled)
-			waitfor.Require(r, "all other ranks get the error while this process lives", func() bool {
+			waitfor.Require(r, "all remaining ranks get an error while this process lives", func() bool {
 				told, _ := filepath.Glob("told.*")
 				return len(told) == size-1
 			})
@@ -48,7 +48,7 @@ func (r *rank) endsEarly(how string) {
 		m, err := r.RecvFrom(r.ctx, victim)
 		r.noError(err)
 		r.equal("good bye", string(m))
-		_, err = r.RecvFrom(r.ctx, victim) // A rank that waits in RecvFrom must get the error, too.
+		_, err = r.RecvFrom(r.ctx, victim) // must fail, although this rank sends nothing to rank 3
 		r.names(err, victim)
 	}
 	_, err := r.Get(r.ctx, victim, "never")
@@ -84,8 +84,8 @@ func (r *rank) endsEarly(how string) {
 	r.names(r.Finalize(r.ctx), victim)
 }
 
-// abort calls Abort on one rank while the other ranks wait in Recv or in Barrier. The reason is longer than 1000 bytes,
-// so Abort must cut it.
+// abort calls Abort with the exit code code on one rank, while the remaining ranks wait in Recv or in Barrier. The text
+// that it passes is longer than the 1,000 bytes that ibrun prints.
 func (r *rank) abort(code string) {
 	if r.Rank() == r.Size()/2 {
 		r.Abort(number(code), "because"+strings.Repeat(" of that", 1<<10))
@@ -99,8 +99,8 @@ func (r *rank) abort(code string) {
 	r.Fatalf("the job was not aborted: %v", err)
 }
 
-// failures kills ranks 4, 2 and 3, one after the other. Recv must report the failures of ranks 4 and 2 once each. Rank
-// 3 is seen in the result of Failures first, and then Recv must not report it.
+// failures kills ranks 4, 2 and 3, one after the other. Recv must report the failures of ranks 4 and 2 once each. The
+// failure of rank 3 is first returned by Failures, so Recv must not report it.
 func (r *rank) failures(string) {
 	me := r.Rank()
 	r.equal(0, len(r.Failures()))

@@ -1,10 +1,10 @@
-// Command world is a program for the ranks of a job. It uses package ibrun and checks the results, for the scripts of
-// test/script. Its command line is
+// Command world is a test program that the scripts of test/script run as a job. Its ranks call package ibrun and check
+// the results. The command line is
 //
 //	world SCENARIO[,SCENARIO...] [ARGUMENT]
 //
-// All ranks run the scenarios one after the other, each with the argument. If a check fails, the rank prints an error
-// and exits with code 1.
+// All ranks run the scenarios one after the other and pass the argument to each of them. If a check fails, the rank
+// prints an error and exits with code 1.
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 type rank struct {
 	*app.World
 	ctx  context.Context
-	left bool // main must not call Finalize: the scenario has done so, or the rank must end without it
+	left bool // main must not call Finalize, because the scenario has called it or the rank must end without it
 }
 
 func (r *rank) Helper() {}

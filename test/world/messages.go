@@ -13,7 +13,8 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// lengths lists the lengths of messages in bytes. A message of more than 16 KiB (upgrade.LongMessage) needs a stream.
+// lengths lists the lengths in bytes of the messages that the scenarios send. Messages of up to 16 KiB can be sent as
+// datagrams, and longer ones (upgrade.LongMessage) only over a stream.
 var lengths = []int{0, 1, 100, 1400, 16 << 10, 16<<10 + 1, 65_000, 100_000}
 
 // messages sends a message of each length from every rank to every rank, itself included. It does so twice: with Send
@@ -38,7 +39,7 @@ func (r *rank) messages(string) {
 					} else {
 						r.trySend(to, m)
 					}
-					clear(m) // Once Send has returned, the caller may change m.
+					clear(m) // The caller may change m after Send has returned, which must not change the message.
 				}
 			}
 		})
@@ -92,8 +93,9 @@ func (r *rank) trySend(to int, m []byte) {
 	})
 }
 
-// departure lets all ranks but the last one send messages and call Finalize at once. The last rank must still receive
-// all of these messages before its own Finalize. After Finalize every method must return ErrFinalized.
+// departure lets all ranks but the last one send messages to the last rank and then call Finalize. The last rank starts
+// to receive when they wait in Finalize, and must get all messages. After Finalize every method must return
+// ErrFinalized.
 func (r *rank) departure() {
 	last, count := r.Size()-1, 30
 	length := func(i int) int { return i * i * 13 % 3000 * (1 + i%7) }
@@ -102,7 +104,7 @@ func (r *rank) departure() {
 			r.noError(r.Send(r.ctx, last, value(r.Rank(), i, length(i))))
 		}
 	} else {
-		waitfor.Require(r, "the others are in Finalize", func() bool {
+		waitfor.Require(r, "all remaining ranks wait in Finalize", func() bool {
 			o, err := r.Overview(r.ctx)
 			r.noError(err)
 			return !slices.ContainsFunc(o.Groups, func(g app.OverviewGroup) bool { return g.State == "joined" && g.Count > 1 })
@@ -180,7 +182,7 @@ func (r *rank) noSuchRanks(string) {
 	r.noError(r.Barrier(r.ctx))
 }
 
-// nodeOf returns the node of a rank. It fails if the rank does not exist.
+// nodeOf returns the number of the node on which a rank runs. The scenario fails if that rank does not exist.
 func (r *rank) nodeOf(rank int) int {
 	node, err := r.NodeOf(rank)
 	r.noError(err)

@@ -8,8 +8,8 @@ import (
 	app "ibrun"
 )
 
-// initTwice requires that a second Init returns ErrInitialized and no World, and that collectives still work
-// afterwards.
+// initTwice requires that a second call of Init returns ErrInitialized and no World. Collectives on the World of the
+// first call must still work afterwards.
 func (r *rank) initTwice(string) {
 	second, err := app.Init(r.ctx)
 	r.errorIs(err, app.ErrInitialized)
@@ -17,8 +17,9 @@ func (r *rank) initTwice(string) {
 	r.noError(r.Barrier(r.ctx))
 }
 
-// again puts keys, sends messages and calls a collective. All values contain the argument program. The same ranks run
-// several programs one after the other, so a value that is left from an earlier program fails a check.
+// again puts a key, sends messages and calls a collective. A script lets each rank run this scenario in several
+// programs, one after the other, with a different value of the argument program. All data contain that value, so the
+// checks fail if a rank gets data of an earlier program.
 func (r *rank) again(program string) {
 	mine := func(rank int) []byte { return fmt.Appendf(nil, "%s of %d", program, rank) }
 	r.noError(r.Put(r.ctx, "key", mine(r.Rank())))
@@ -66,8 +67,8 @@ func (r *rank) child(string) {
 	r.equal("[]\n0\n", string(out))
 }
 
-// overview calls Overview on all ranks at once. Then all ranks but the rank arg enter a barrier. The rank arg calls
-// Overview until it reports that, prints what it reports, and enters the barrier, too.
+// overview calls Overview on all ranks at once. Then all ranks but the one with the number arg enter a barrier. That
+// rank calls Overview until the result shows the waiting ranks, prints the result, and enters the barrier, too.
 func (r *rank) overview(arg string) {
 	victim := number(arg)
 	_, err := r.Overview(r.ctx)
@@ -90,7 +91,7 @@ func (r *rank) overview(arg string) {
 	r.noError(r.Barrier(r.ctx))
 }
 
-// entersNoBarrier lets all ranks but the rank arg wait in a barrier, which that rank never enters.
+// entersNoBarrier lets all ranks but the one with the number arg wait in a barrier, which that rank never enters.
 func (r *rank) entersNoBarrier(arg string) {
 	victim := number(arg)
 	fmt.Printf("rank %d is here\n", r.Rank())

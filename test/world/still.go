@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// converse lets rank 0 and the rank arg exchange messages until the file "enough" exists. After 100 messages the rank
-// arg writes its process id and that of its agent to the file "pids".
+// converse lets rank 0 and the rank with the number arg exchange messages until the file "enough" exists. After 100
+// messages the latter rank writes its process id and that of its agent to the file "pids".
 func (r *rank) converse(arg string) {
 	other := number(arg)
 	switch r.Rank() {
@@ -44,8 +44,8 @@ func (r *rank) leavePids() {
 	r.noError(os.WriteFile("pids", fmt.Appendln(nil, os.Getpid(), os.Getppid()), 0o600))
 }
 
-// flood lets rank 0 send messages of 1 MiB to the rank arg as fast as it can, until the file "enough" exists. After 100
-// messages the rank arg writes the file "pids", as in converse.
+// flood lets rank 0 send messages of 1 MiB to the rank with the number arg as fast as possible, until the file "enough"
+// exists. After 100 messages the receiver writes its process id and that of its agent to the file "pids".
 func (r *rank) flood(arg string) {
 	other := number(arg)
 	switch r.Rank() {

@@ -14,8 +14,8 @@ import (
 	app "ibrun"
 )
 
-// value returns n bytes that depend on from, to and n. They consist of blocks of 1021 bytes that all differ, so that
-// swapped or repeated blocks are detected.
+// value returns the n bytes of the value or message that rank from must deliver to rank to. They depend on from, to and
+// n. They consist of blocks of 1021 bytes that all differ, so that a comparison detects swapped or repeated blocks.
 func value(from, to, n int) []byte {
 	block := make([]byte, 1021)
 	_, _ = rand.NewChaCha8([32]byte{byte(from), byte(to), byte(n), byte(n >> 8), byte(n >> 16)}).Read(block[:min(n,
@@ -35,8 +35,8 @@ func (r *rank) same(want, got []byte, format string, args ...any) {
 	}
 }
 
-// kvs puts values and gets the values of all ranks, some of which are put later. Invalid keys, long values and ranks
-// that do not exist must be rejected.
+// kvs calls Put, and calls Get for the values of all ranks. Some values are put only after Get was called. Put and Get
+// must return an error for invalid keys, for values of more than 1 MiB, and for ranks that do not exist.
 func (r *rank) kvs(string) {
 	me, size := r.Rank(), r.Size()
 	r.noError(r.Put(r.ctx, "k", value(me, 0, me*100)))
@@ -89,12 +89,12 @@ func (r *rank) kvs(string) {
 		r.errorIs(err, want)
 	}
 	r.errorIs(r.Put(r.ctx, "long", make([]byte, 1<<20+1)), app.ErrTooLong)
-	_, err = r.Get(r.ctx, next, "k") // After all these errors the agent must still answer.
+	_, err = r.Get(r.ctx, next, "k") // must succeed after all these errors
 	r.noError(err)
 }
 
-// will lets the rank arg put a value and end. The other ranks must still get that value, and ErrNotPut for a key that
-// the rank has not put.
+// will lets the rank with the number arg put a value and end. On the remaining ranks, Get must still return that value.
+// For a key that the rank has not put, Get must return ErrNotPut.
 func (r *rank) will(arg string) {
 	victim := number(arg)
 	if r.left = true; r.Rank() == victim {
@@ -110,7 +110,7 @@ func (r *rank) will(arg string) {
 	r.noError(r.Finalize(r.ctx))
 }
 
-// names requires that err is a PeerError for the rank victim, and that its message names the rank.
+// names requires that err is a PeerError whose field and message give the number victim.
 func (r *rank) names(err error, victim int) {
 	var gone *app.PeerError
 	r.check(errors.As(err, &gone), "%v", err)
