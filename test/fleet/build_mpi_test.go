@@ -15,8 +15,8 @@ import (
 	"ibrun/internal/skip"
 )
 
-// TestUnsignedIsRefused runs build with a mirror whose release is not signed. The script build must fail, even though
-// apt is configured to trust the mirror, and must leave only its lock file in the cache.
+// TestUnsignedIsRefused runs test/fleet/build with a mirror whose release file is not signed. The script must fail
+// although the apt configuration of the machine trusts this mirror. It must leave only its lock file in the cache.
 func TestUnsignedIsRefused(t *testing.T) {
 	codename, err := exec.Command("sh", "-c", `. /etc/os-release; printf %s "$ID $VERSION_CODENAME"`).Output()
 	require.NoError(t, err)

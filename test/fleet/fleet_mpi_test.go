@@ -18,18 +18,19 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// Paths of programs. Tests of other packages use the same files.
+// Source files of the programs that run on the nodes. They belong to package test/mpi, whose tests run them under ibrun.
 const (
-	mpi        = "../mpi/testdata/mpi.c"
-	pmixClient = "../mpi/testdata/pmixclient.c"
-	mpi4py     = "../mpi/testdata/peers.py"
+	mpiSource    = "../mpi/testdata/mpi.c"        // a program of MPI, in C
+	clientSource = "../mpi/testdata/pmixclient.c" // a client of PMIx, in C
+	mpi4pyScript = "../mpi/testdata/peers.py"     // a script that uses MPI by mpi4py
 )
 
-// output runs a command on the front, waits for it, and returns its exit code and output.
-func output(t *testing.T, c *cluster.Cluster, argv ...string) launch.Outcome {
+// runOnFront runs a command on the front, the host of the cluster that is not a node. It waits for the command and
+// returns the exit code and output.
+func runOnFront(t *testing.T, c *cluster.Cluster, argv ...string) launch.Outcome {
 	t.Helper()
 	cmd := c.Command(t.Context(), argv...)
-	// mpirun does not remove its session folder. Sometimes an ssh of it keeps the output open after mpirun has exited.
+	// mpirun leaves a folder in TMPDIR. Sometimes an ssh that mpirun has started keeps the output open after its exit.
 	cmd.Env = append(os.Environ(), "TMPDIR="+c.Shared())
 	cmd.WaitDelay = waitfor.Deadline
 	return launch.Finish(t, cmd)
@@ -45,8 +46,8 @@ func TestFleet(t *testing.T) {
 }
 
 // testEntered runs a shell by command fleet on a node. The shell must have the process ID, working directory, open
-// files and environment of its caller, and the host name, /dev/shm and /etc/hosts of the node. Its /usr must be
-// that of Debian 13, and read-only.
+// files and environment of the process that executed fleet. It must see the host name, /dev/shm and /etc/hosts of the
+// node. Its /usr must be that of Debian 13, and read-only.
 func testEntered(t *testing.T, c *cluster.Cluster, newer suite.Suite) {
 	const script = `. /etc/os-release; echo $VERSION_ID; echo $$; pwd; cat /proc/sys/kernel/hostname /etc/hostname
 echo 5 >&5; ls /dev/shm; echo $OF_THE_CALLER; cat /etc/hosts; > /usr/new || echo refused`
@@ -59,7 +60,7 @@ exec 5>&1 "$@"`
 	hosts, err := os.ReadFile(filepath.Join(c.Etc(), "hosts"))
 	require.NoError(t, err)
 	require.Equal(t, "13", got[1])
-	require.Equal(t, got[0], got[2], "fleet must execute the command in its own process")
+	require.Equal(t, got[0], got[2], "the command must have the process ID of fleet")
 	rest := c.Shared() + "\nnode0001\nnode0001\n5\nof-the-node\nkept\n" + string(hosts) + "refused\n"
 	require.Equal(t, rest, strings.Join(got[3:], "\n"))
 
@@ -68,40 +69,40 @@ exec 5>&1 "$@"`
 	require.Regexp(t, `^fleet: \S+ is no root file system: `, string(out))
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	require.NoError(t, err)
-	require.NotContains(t, string(mounts), enter[1], "the mounts of fleet must be in a namespace that has ended")
+	require.NotContains(t, string(mounts), enter[1], "fleet must not change the mounts of this machine")
 }
 
-// testOpenMPI5 runs programs of Open MPI 5 under its own mpirun over ssh. They must succeed. This shows that a failure
-// of the same programs under ibrun is not caused by the cluster or by Open MPI. docs/mpi-programs.md lists programs
-// that fail under mpirun.
+// testOpenMPI5 runs programs of Open MPI 5 under its own mpirun over ssh. They must succeed. So if one of them fails
+// under ibrun, the cause is neither the cluster nor Open MPI. docs/mpi-programs.md lists programs that fail under
+// mpirun, too.
 func testOpenMPI5(t *testing.T, c *cluster.Cluster, newer suite.Suite) {
-	own := newer.MPI(t, mpi, filepath.Join(c.Shared(), "mpi"))
+	own := newer.MPI(t, mpiSource, filepath.Join(c.Shared(), "mpi"))
 	mpirun := append(newer.Launcher(t, c.Shared()), "--host", "node0001:1,node0002:1", "-n", "2")
-	script, err := filepath.Abs(mpi4py)
+	script, err := filepath.Abs(mpi4pyScript)
 	require.NoError(t, err)
 	for what, argv := range map[string][]string{
 		"alltoall": {own, "alltoall"}, "sessions": {own, "sessions"}, "mpi4py": {"/usr/bin/python3", script},
 	} {
-		o := output(t, c, slices.Concat(mpirun, argv)...)
+		o := runOnFront(t, c, slices.Concat(mpirun, argv)...)
 		require.Equal(t, 0, o.Code, "%s: %s%s", what, o.Stdout, o.Stderr)
 		require.Equal(t, suite.MPIAnswers(2, what), launch.Lines(o.Stdout), "%s: %s", what, o.Stderr)
 	}
 }
 
-// testPMIxClient runs pmixclient.c under mpirun, which uses the PMIx server of libpmix. The program must print the
-// lines that package test/mpi/nodes requires under ibrun.
+// testPMIxClient runs pmixclient.c under mpirun, whose PMIx server is that of libpmix. The program must print the same
+// lines as package test/mpi/nodes requires under ibrun, except for the universe size.
 func testPMIxClient(t *testing.T, c *cluster.Cluster, suites ...suite.Suite) {
 	for _, s := range suites {
-		client := s.PMIx(t, pmixClient, filepath.Join(c.Shared(), s.Name+"-pmixclient"))
-		o := output(t, c, append(s.Launcher(t, c.Shared()), "--host", "node0001:4,node0002:4",
+		client := s.PMIx(t, clientSource, filepath.Join(c.Shared(), s.Name+"-pmixclient"))
+		o := runOnFront(t, c, append(s.Launcher(t, c.Shared()), "--host", "node0001:4,node0002:4",
 			"-n", "7", client)...)
 		require.Equal(t, 0, o.Code, "%s: %s%s", s.Name, o.Stdout, o.Stderr)
 		require.Equal(t, suite.PMIxAnswers(7, 4), withoutSlots(launch.Lines(o.Stdout)), "%s: %s", s.Name, o.Stderr)
 	}
 }
 
-// withoutSlots removes the lines with the universe size. mpirun reports the number of slots or of nodes there, and
-// ibrun the number of ranks.
+// withoutSlots returns the lines of pmixclient.c without those that have the universe size. The universe size is the
+// number of ranks under ibrun, and the number of slots or nodes under mpirun.
 func withoutSlots(all []string) []string {
 	return slices.DeleteFunc(all, func(line string) bool { return strings.Contains(line, ": univ-size = ") })
 }

@@ -2,13 +2,13 @@
 //
 //	fleet ROOT COMMAND [ARG...]
 //
-// ROOT is a root file system that test/fleet/build has made. The command sees ROOT's /usr and /etc, which are
-// read-only. It sees all other folders as the caller does, such as /proc, /dev, /tmp and home directories. The files of
-// /etc with the host name, addresses, users and the configuration of ssh are those of the host, too. The command keeps
-// the caller's process ID, descriptors, environment, working directory and network. All mounts are in a mount namespace
-// that ends with the command. fleet must be run as root.
+// ROOT is a root file system that test/fleet/build has made. The command sees /usr and /etc of ROOT, read-only, and all
+// other folders of the host, such as /proc, /dev, /tmp and home directories. The files in /etc that have the host name,
+// addresses, users and the configuration of ssh are also those of the host. The command runs in the process of fleet,
+// with the same open files, environment, working directory and network. Its mounts are in a new mount namespace, which
+// ends with the command. fleet must be run as root.
 //
-// If the command cannot be run, the exit code is 125, and a line on standard error has the reason.
+// If the command cannot be executed, fleet prints the reason on standard error and exits with code 125.
 package main
 
 import (
@@ -24,25 +24,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownFolders lists the folders and symbolic links of / that are ROOT's. All other folders are those of the host.
-var ownFolders = []string{"usr", "etc", "bin", "sbin", "lib", "lib32", "lib64", "libx32"}
+// rootFolders lists the folders of / that the command sees as they are in ROOT, or that are symbolic links there. All
+// other folders are those of the host.
+var rootFolders = []string{"usr", "etc", "bin", "sbin", "lib", "lib32", "lib64", "libx32"}
 
-// hostParts lists the files and folders of /etc that are those of the host: its name, addresses, users and the
-// configuration of ssh. The host's versions are mounted over those of ROOT, so ROOT must have all of them.
-var hostParts = []string{"hosts", "hostname", "passwd", "group", "nsswitch.conf", "resolv.conf", "machine-id", "ssh"}
+// hostEntries lists the files and folders of /etc that the command sees as they are on the host. They are mounted over
+// the files and folders of the same name in ROOT, so ROOT must have all that the host has.
+var hostEntries = []string{"hosts", "hostname", "passwd", "group", "nsswitch.conf", "resolv.conf", "machine-id", "ssh"}
 
 func main() {
 	if len(os.Args) < 3 {
 		fmt.Fprintln(os.Stderr, "usage: fleet ROOT COMMAND [ARG...]")
 		os.Exit(2)
 	}
-	err := become(os.Args[1], os.Args[2:])
+	err := execCommand(os.Args[1], os.Args[2:])
 	fmt.Fprintf(os.Stderr, "fleet: %v\n", err)
 	os.Exit(125)
 }
 
-// become executes the command in this process, so that the command replaces fleet. It returns only if that fails.
-func become(root string, argv []string) error {
+// execCommand makes a mount namespace with the folders of root and of the host, and replaces this process by the
+// command argv. It returns only if that fails.
+func execCommand(root string, argv []string) error {
 	folder, err := os.Getwd()
 	if err != nil {
 		return err
@@ -73,9 +75,10 @@ func become(root string, argv []string) error {
 	return fmt.Errorf("%s: %w", path, syscall.Exec(path, argv, os.Environ()))
 }
 
-// assemble mounts a new file system over root. In it, ownFolders are those of root, and all others those of the host.
+// assemble mounts a new file system over the folder root. The new file system shows rootFolders as they were in root,
+// and all other folders and hostEntries as they are on the host.
 func assemble(root string) error {
-	own := map[string]int{} // descriptors of root's folders, because the new file system hides their paths
+	own := map[string]int{} // descriptors of usr and etc in root, whose paths the new file system hides
 	for _, name := range []string{"usr", "etc"} {
 		fd, err := unix.Open(filepath.Join(root, name), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
@@ -94,7 +97,8 @@ func assemble(root string) error {
 	if err := unix.Mount("fleet", root, "tmpfs", 0, "mode=0755"); err != nil {
 		return fmt.Errorf("mount tmpfs on %s: %w", root, err)
 	}
-	// The folder of the host that contains root is mounted below. That mount must not include this file system itself.
+	// Below, the folder of the host that contains root is mounted in the new file system. An unbindable mount is left out
+	// of that recursive mount, so the new file system does not contain itself.
 	if err := unix.Mount("", root, "", unix.MS_UNBINDABLE, ""); err != nil {
 		return fmt.Errorf("cannot make %s unbindable: %w", root, err)
 	}
@@ -110,25 +114,26 @@ func assemble(root string) error {
 		}
 	}
 	for _, entry := range host {
-		if !entry.IsDir() || slices.Contains(ownFolders, entry.Name()) {
+		if !entry.IsDir() || slices.Contains(rootFolders, entry.Name()) {
 			continue
 		}
 		if err := bind("/"+entry.Name(), filepath.Join(root, entry.Name())); err != nil {
 			return err
 		}
 	}
-	for _, name := range hostParts {
+	for _, name := range hostEntries {
 		if _, err := os.Stat("/etc/" + name); err != nil {
 			continue
 		}
-		if err := cover("/etc/"+name, filepath.Join(root, "etc", name)); err != nil {
+		if err := mountOver("/etc/"+name, filepath.Join(root, "etc", name)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// links returns the symbolic links in the folder root and their targets, such as "usr/bin" for "bin".
+// links returns a map from the names of the symbolic links in the folder root to their targets, such as from "bin" to
+// "usr/bin".
 func links(root string) (map[string]string, error) {
 	entries, err := os.ReadDir(root)
 	if err != nil {
@@ -147,16 +152,17 @@ func links(root string) (map[string]string, error) {
 	return found, nil
 }
 
-// bind makes the folder to, and mounts the folder from on it, with all file systems that are mounted in from.
+// bind makes the folder to, and mounts the folder from on it by a bind mount, with all file systems below from.
 func bind(from, to string) error {
 	if err := os.Mkdir(to, 0o755); err != nil {
 		return err
 	}
-	return cover(from, to)
+	return mountOver(from, to)
 }
 
-// cover mounts the file or folder from over the existing file or folder to.
-func cover(from, to string) error {
+// mountOver mounts the file or folder from over the existing file or folder to by a bind mount, with all file systems
+// below from.
+func mountOver(from, to string) error {
 	if err := unix.Mount(from, to, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("bind %s on %s: %w", from, to, err)
 	}

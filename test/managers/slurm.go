@@ -1,7 +1,7 @@
 // Package managers starts a real Slurm or a real Grid Engine on a virtual cluster, for tests and benchmarks. All nodes
-// of the cluster are compute nodes. The front, a host of the cluster that is not a node, is the controller and the login
-// node. make test-managers installs the Debian packages of Slurm and Grid Engine. A Slurm or Grid Engine that already
-// runs on this machine is not used or changed.
+// of the cluster are compute nodes. The front, a host of the cluster that is not a node, is the controller and the
+// login node. make test-managers installs the Debian packages of Slurm and Grid Engine. A Slurm or Grid Engine that
+// already runs on this machine is not used or changed.
 package managers
 
 import (

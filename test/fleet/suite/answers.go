@@ -9,9 +9,9 @@ import (
 // notFound is PMIX_ERR_NOT_FOUND.
 const notFound = -46
 
-// PMIxAnswers returns the lines that a job of test/mpi/testdata/pmixclient.c must print, sorted. The first perNode
-// ranks are on node0001, the next perNode ranks on node0002, and so on. The lines with univ-size are left out, because
-// launchers disagree about this value: it can be the number of ranks, slots or nodes.
+// PMIxAnswers returns the sorted lines that a job of test/mpi/testdata/pmixclient.c must print. The job has ranks
+// ranks: the first perNode are on node0001, the next perNode on node0002, and so on. The lines with the universe size
+// are left out, because it depends on the launcher: it is the number of ranks, slots or nodes.
 func PMIxAnswers(ranks, perNode int) (all []string) {
 	for rank := range ranks {
 		say := func(what, format string, args ...any) {
@@ -48,8 +48,8 @@ func PMIxAnswers(ranks, perNode int) (all []string) {
 	return all
 }
 
-// MPIAnswers returns the lines that a job of test/mpi/testdata/mpi.c must print, sorted. what is the first argument of
-// mpi.c. It has the names of one or more parts of that program, joined by "+".
+// MPIAnswers returns the sorted lines that a job of test/mpi/testdata/mpi.c must print. what is the first argument of
+// the program: the names of one or more tests, joined by "+".
 func MPIAnswers(ranks int, what string) (all []string) {
 	for rank := range ranks {
 		for part := range strings.SplitSeq(what, "+") {

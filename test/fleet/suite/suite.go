@@ -1,13 +1,14 @@
-// Package suite compiles and runs programs with the MPI libraries of two Debian suites: that of this machine, and
-// Debian 13. The script test/fleet/build unpacks the packages of Debian 13 in a separate root file system, which is
-// cached.
+// Package suite compiles and runs programs with the MPI libraries of two suites, which are releases of Debian: that of
+// this machine, and Debian 13. The script test/fleet/build unpacks the packages of Debian 13 in a root file system in
+// the user's cache directory.
 //
 //	newer := suite.Newer(t)
 //	c := cluster.Require(t, cluster.Config{Nodes: 4, Share: newer.Folders()})
 //	program := newer.MPI(t, "../mpi/testdata/mpi.c", c.Shared()+"/mpi")
 //	argv := newer.Command(t, c.Shared(), program, "ring") // for ibrun, or for the suite's own mpirun
 //
-// No packages are installed on this machine. If a library is missing, the test fails with the name of its package.
+// Package suite installs no packages on this machine. If a library is missing, the test fails with a message that names
+// the package to install.
 package suite
 
 import (
@@ -22,24 +23,24 @@ import (
 	"ibrun/test/compiled"
 )
 
-// keyring is the file with the keys of Debian's releases. If it is missing, this machine is probably not Debian.
+// keyring is the file with the public keys of Debian's releases. The script test/fleet/build verifies packages with it.
 const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
-// cache is the user's cache directory. It is determined when the package is initialized, before product.Run sets
+// cache is the user's cache directory. It is determined when the package is initialized, because product.Run later sets
 // XDG_CACHE_HOME to a temporary folder.
 var cache, errCache = os.UserCacheDir()
 
-// Suite is a release of Debian with its programs and libraries.
+// Suite represents the programs and libraries of a release of Debian.
 type Suite struct {
-	Name string // "own" or "newer", for names and messages of tests
-	root string // its root file system, or "" for this machine
+	Name string // "own" for this machine or "newer" for Debian 13
+	root string // path of the root file system, or "" for this machine
 }
 
 // Own returns the suite of this machine.
 func Own() Suite { return Suite{Name: "own"} }
 
-// Newer returns Debian 13 with Open MPI 5, libpmix 5 and mpi4py. If its root file system is not cached, Newer makes it,
-// which downloads 55 MB. It skips the test if keyring is missing or if the test does not run as root.
+// Newer returns Debian 13 with Open MPI 5, libpmix 5 and mpi4py. If its root file system is not in the cache, Newer
+// downloads 55 MB to make it. Newer skips the test if keyring is missing, or if the test does not run as root.
 func Newer(t *testing.T) Suite {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -62,7 +63,8 @@ func Newer(t *testing.T) Suite {
 	return Suite{Name: "newer", root: strings.TrimSpace(string(out))}
 }
 
-// Folders returns the folders that the nodes of a virtual cluster must share to run the suite's programs.
+// Folders returns the folders of this machine that all nodes of a virtual cluster must share, so that programs of the
+// suite can run there.
 func (s Suite) Folders() []string {
 	if s.root == "" {
 		return nil
@@ -70,9 +72,9 @@ func (s Suite) Folders() []string {
 	return []string{s.root}
 }
 
-// Command returns the arguments of a command that runs argv with the files of the suite. For this machine's suite these
-// are argv itself. For the newer one they start with command fleet, which Command builds in folder if it is missing
-// there. All hosts that run the command must see this folder.
+// Command returns the arguments of a command that runs argv with the programs and libraries of the suite. For this
+// machine's suite it returns argv. For Debian 13 it puts the program fleet and the root file system before argv. It
+// builds fleet in folder if it is missing there. All hosts that run the command must see folder.
 func (s Suite) Command(t *testing.T, folder string, argv ...string) []string {
 	t.Helper()
 	if s.root == "" {
@@ -89,8 +91,9 @@ func (s Suite) Command(t *testing.T, folder string, argv ...string) []string {
 	return append([]string{enter, s.root}, argv...)
 }
 
-// Launcher returns the arguments of the suite's own mpirun, to which a test appends options and a program. mpirun may
-// run as root. It does not bind ranks to CPUs, because all nodes of a virtual cluster share the same CPUs.
+// Launcher returns the first arguments of a command that runs the suite's mpirun. The caller appends options and a
+// program. mpirun does not bind ranks to CPUs, because all nodes of a virtual cluster have the same CPUs. See Command
+// for folder.
 func (s Suite) Launcher(t *testing.T, folder string) []string {
 	t.Helper()
 	mpirun := []string{"mpirun.openmpi", "--allow-run-as-root", "--bind-to", "none"}
@@ -101,13 +104,14 @@ func (s Suite) Launcher(t *testing.T, folder string) []string {
 	return s.Command(t, folder, mpirun...)
 }
 
-// MPI compiles the C file source with the suite's Open MPI to the program path, and returns path.
+// MPI compiles the C file source with the suite's Open MPI, writes the program to path, and returns path.
 func (s Suite) MPI(t *testing.T, source, path string) string {
 	t.Helper()
 	return s.openMPI(t, source, path, "-lmpi")
 }
 
-// SHMEM compiles the C file source with the suite's OpenSHMEM to the program path, and returns path.
+// SHMEM compiles the C file source with the suite's OpenSHMEM, which is a part of Open MPI, writes the program to path,
+// and returns path.
 func (s Suite) SHMEM(t *testing.T, source, path string) string {
 	t.Helper()
 	return s.openMPI(t, source, path, "-loshmem")
@@ -119,15 +123,15 @@ func (s Suite) openMPI(t *testing.T, source, path, library string) string {
 	return s.compile(t, source, path, "-I"+lib+"/openmpi/include", "-L"+lib+"/openmpi/lib", "-L"+lib, library)
 }
 
-// PMIx compiles the C file source with the suite's libpmix to the program path, and returns path.
+// PMIx compiles the C file source with the suite's libpmix, writes the program to path, and returns path.
 func (s Suite) PMIx(t *testing.T, source, path string) string {
 	t.Helper()
 	lib := s.libraries(t, "pmix2", "libpmix-dev")
 	return s.compile(t, source, path, "-I"+lib+"/pmix2/include", "-L"+lib+"/pmix2/lib", "-L"+lib, "-lpmix")
 }
 
-// libraries returns the folder of the suite's libraries, such as /usr/lib/x86_64-linux-gnu. If the headers of the
-// library name are missing there, it fails the test with a message that names the package pkg.
+// libraries returns the folder of the suite's libraries, such as /usr/lib/x86_64-linux-gnu. If it has no headers of the
+// library name, the test fails with a message to install the package pkg.
 func (s Suite) libraries(t *testing.T, name, pkg string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(s.root+"/", "usr/lib/*-linux-gnu", name, "include"))
@@ -137,9 +141,9 @@ func (s Suite) libraries(t *testing.T, name, pkg string) string {
 	return filepath.Dir(filepath.Dir(found[0]))
 }
 
-// compile runs this machine's compiler, for both suites. A program of the newer suite is therefore linked with this
-// machine's older C library, and runs with the newer one. Its MPI libraries need symbols that only the newer C library
-// has, so the linker is told to ignore undefined symbols in shared libraries.
+// compile compiles source with this machine's gcc, also for Debian 13. The program is linked with this machine's C
+// library, but runs with the C library of the suite. The MPI libraries of Debian 13 need symbols that only its own,
+// newer C library has. So the linker must ignore undefined symbols in shared libraries.
 func (s Suite) compile(t *testing.T, source, path string, options ...string) string {
 	t.Helper()
 	argv := append([]string{"gcc", "-Wall", "-Wextra", "-Werror", source}, options...)
@@ -149,13 +153,14 @@ func (s Suite) compile(t *testing.T, source, path string, options ...string) str
 	return Compile(t, path, argv...)
 }
 
-// MPICH compiles the C file source with this machine's MPICH to the program path, and returns path.
+// MPICH compiles the C file source with this machine's MPICH, writes the program to path, and returns path.
 func MPICH(t *testing.T, source, path string) string {
 	t.Helper()
 	return Compile(t, path, "mpicc.mpich", source)
 }
 
-// Compile calls compiled.Program and returns path. It fails the test if the compiler fails.
+// Compile runs the compiler argv by compiled.Program, which writes the program to path, and returns path. The test
+// fails if the compiler fails.
 func Compile(t *testing.T, path string, argv ...string) string {
 	t.Helper()
 	if err := compiled.Program(path, argv...); err != nil {
@@ -164,7 +169,7 @@ func Compile(t *testing.T, path string, argv ...string) string {
 	return path
 }
 
-// module returns the top folder of this Go module.
+// module returns the root folder of the Go module, which contains go.mod.
 func module(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
