@@ -61,7 +61,8 @@ func floodStreams(s *stage, j *job) {
 	})
 	done := j.order("all")
 	j.until("all", func() bool {
-		require.Less(s.t, descriptors(s.t, ranks).most, before.most+256, "connections of two sources: 64 of each at most")
+		require.Less(s.t, descriptors(s.t, ranks).most, before.most+256,
+			"descriptors of one rank: two sources may have 64 connections each")
 		return done()
 	})
 	for _, end := range ends {

@@ -115,9 +115,9 @@ func grab(args []string) int {
 	return 0
 }
 
-// flood holds 200 connections to an address. It sends 53 bytes on half of them and one byte on the others. A connection
-// that the other side closes is opened again after half a second. Without that pause the floods would take all CPU time
-// of the machine.
+// flood opens 200 connections to the address args[0] and runs until it is killed. It sends 53 bytes, the length of an
+// authentication proof, on every second connection, and one byte on each of the rest. If the peer closes a connection,
+// flood opens a new one after half a second, because connecting again at once would use all CPU time of the machine.
 func flood(args []string) int {
 	fmt.Println("begun")
 	for i := range 200 {
@@ -252,7 +252,7 @@ func sniff(args []string) int {
 func swap(args []string) int {
 	fmt.Println("begun")
 	var tried, done atomic.Int64
-	for ; ; <-time.After(time.Millisecond) { // A folder exists for more than a millisecond.
+	for ; ; <-time.After(time.Millisecond) { // Each of these folders exists for longer than a millisecond.
 		for _, folder := range args[1:] {
 			entries, _ := os.ReadDir(folder)
 			for _, e := range entries {

@@ -11,15 +11,17 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// agentSpeaks matches the output of an agent that ends because it cannot decode the frames of its parent.
-const agentSpeaks = `^::ibrun-agent:[^\n]*\n?$`
+// firstAgentLine matches standard output that consists of the first line of an agent. The agent prints this line before
+// it reads from its parent, and prints nothing else if it then ends because it cannot decode the input.
+const firstAgentLine = `^::ibrun-agent:[^\n]*\n?$`
 
-// attackCases returns the cases of attacks: forged frames, escape sequences in output, and manipulated copies of ibrun.
+// attackCases returns the cases of the catalogue that simulate an attacker. They send malformed frames to an agent,
+// print escape sequences, and change the copy of ibrun on a node.
 func attackCases() []entry {
 	frames := func(fault string, bytes []byte) entry {
 		return entry{class: "D", fault: "to an agent: " + fault, file: string(bytes),
 			shell: []string{"sh", "-c", `"$1" :agent <"$2"`, "sh"}, args: []string{file},
-			code: []int{0}, out: agentSpeaks}
+			code: []int{0}, out: firstAgentLine}
 	}
 	random := bytes.Repeat([]byte{0xa7, 3, 0x19, 0xee, 0x50}, 1000)
 	return []entry{

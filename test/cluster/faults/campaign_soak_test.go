@@ -42,19 +42,20 @@ type round struct {
 	shape shape
 }
 
-// fault describes a fault of a job and the expected result.
+// fault describes a fault that TestFaults applies to a job, and the result that it expects.
 type fault struct {
 	class string
 	phase string // launch, running, ending
 	after time.Duration
-	// strike applies the fault and returns a description of it. undo repairs the host for the next round.
+	// strike applies the fault and returns a description of it. undo, if it is not nil, repairs the host for the next
+	// round.
 	strike  func(*site, *round) (string, error)
 	undo    func(*site) error
 	victim  string // the host that is hit
 	cutOff  bool   // sshd does not notice that sessions have ended
 	litters bool   // files may stay behind
 	code    int    // expected exit code of ibrun
-	goesOn  bool   // the job may also survive the fault
+	goesOn  bool   // the job may also run on after the fault; play then interrupts it
 }
 
 func (r *round) String() string {
@@ -62,9 +63,10 @@ func (r *round) String() string {
 		r.fault.phase, r.shape)
 }
 
-// drawn returns count rounds of a kind, or only the round that -only names. draw completes each round with random
-// numbers that depend on -seed, the kind and the number of the round.
-func drawn(kind string, count int, draw func(*round)) (rounds []*round) {
+// drawRounds returns count rounds of a kind, or only round number *only if that flag is set. It calls draw to choose
+// the fault and the job of each round from random numbers, which depend only on -seed, the kind and the number of the
+// round.
+func drawRounds(kind string, count int, draw func(*round)) (rounds []*round) {
 	var salt uint64
 	for _, c := range kind {
 		salt = salt*31 + uint64(c)
@@ -79,8 +81,8 @@ func drawn(kind string, count int, draw func(*round)) (rounds []*round) {
 	return rounds
 }
 
-// TestFaults kills or stops a process, or cuts off a node, in each of many random jobs. Each job must end as
-// docs/faults.md promises, and leave neither processes nor files.
+// TestFaults runs many random jobs, and in each of them kills or stops a process or cuts off a node. The job must end
+// with the exit code and the message that docs/faults.md promises, and leave neither processes nor files.
 func TestFaults(t *testing.T) {
 	ranks := t.TempDir()
 	for _, name := range []string{"cluster/talker", "pmi"} {
@@ -88,8 +90,8 @@ func TestFaults(t *testing.T) {
 	}
 	out, err := exec.Command("mpicc.mpich", "-o", filepath.Join(ranks, "mpi"), "../../mpi/testdata/mpi.c").CombinedOutput()
 	require.NoError(t, err, "packages mpich and libmpich-dev are needed: %s", out)
-	rounds := slices.Concat(drawn("stops", *stops, drawStop), drawn("cuts", *cuts, drawCut),
-		drawn("kills", *kills, drawKill))
+	rounds := slices.Concat(drawRounds("stops", *stops, drawStop),
+		drawRounds("cuts", *cuts, drawCut), drawRounds("kills", *kills, drawKill))
 	onSites(t, 6, cluster.Config{Nodes: campaignNodes}, rounds, func(s *site, r *round) {
 		wrong, output := s.play(r, ranks)
 		report(t, r, wrong, output)
@@ -127,7 +129,7 @@ func (s *site) play(r *round, ranks string) (wrong []string, output string) {
 		fail("phase %s was never reached", r.fault.phase)
 	}
 	happened, err := r.fault.strike(s, r)
-	missed := errors.Is(err, unix.ESRCH) // the process had ended before the fault
+	missed := errors.Is(err, unix.ESRCH) // the process had ended before it got the signal
 	if err != nil && !missed {
 		fail("%v", err)
 	}
@@ -142,7 +144,7 @@ func (s *site) play(r *round, ranks string) (wrong []string, output string) {
 	gone := s.until(func() bool {
 		left = left[:0]
 		for _, p := range s.processes() {
-			if r.fault.cutOff && p.role == session { // sshd keeps this session until its kernel gives the connection up
+			if r.fault.cutOff && p.role == session { // The sshd of a host that is cut off keeps its sessions.
 				continue
 			}
 			left = append(left, p.String())
@@ -165,7 +167,7 @@ func (r *round) interrupts() bool { return r.fault.phase == ending && r.shape.pr
 
 // reach waits for the phase in which the fault is to happen.
 func (s *site) reach(r *round, j *job) bool {
-	started := r.rng.IntN(len(r.shape.hosts) + 1) // agents that must run before a fault during the launch
+	started := r.rng.IntN(len(r.shape.hosts) + 1) // number of agents that must run before a fault during the launch
 	if r.fault.litters {                          // the fault hits a shell, which runs before any agent
 		started = 0
 	}
@@ -188,7 +190,8 @@ func (s *site) survives(r *round, j *job) bool {
 	}) && !j.over()
 }
 
-// judge compares the exit code and the messages of ibrun with the expected result, and returns the differences.
+// judge compares the exit code and the messages of ibrun with those that docs/faults.md promises, and returns one text
+// for each difference. If interrupted is true, the job may also end with code 0 or 130.
 func (s *site) judge(r *round, j *job, interrupted bool) (wrong []string) {
 	text, _ := os.ReadFile(j.err)
 	code, allowed := j.code(), []int{r.fault.code}

@@ -9,8 +9,8 @@ import (
 
 var inputs = flag.Int("inputs", 400, "malformed inputs")
 
-// TestMoreCases does the same as TestCases in a tree of seven nodes with a fan-out of two. It also plays the cases that
-// only make soak plays.
+// TestMoreCases does the same as TestCases in a tree of seven nodes with a fan-out of two. It also runs the cases with
+// the field soak set.
 func TestMoreCases(t *testing.T) {
 	nodes, deep = 7, "kary:2"
 	playCases(t, true)

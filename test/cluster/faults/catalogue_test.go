@@ -13,7 +13,8 @@ import (
 // nodes is the number of nodes of the jobs of the catalogue, and deep is their tree of agents, of depth three.
 var nodes, deep = 3, "chain"
 
-// playCases plays the cases of the catalogue. If soak is not set, it omits the cases that only make soak plays.
+// playCases runs the cases of the catalogue whose names contain the text of -case. If soak is false, it omits the cases
+// with the field soak set.
 func playCases(t *testing.T, soak bool) {
 	cases := slices.Concat(inputCases(), launchCases(), runningCases(), attackCases())
 	seen := map[string]bool{}
@@ -24,16 +25,17 @@ func playCases(t *testing.T, soak bool) {
 	cases = slices.DeleteFunc(cases, func(e entry) bool {
 		return e.soak && !soak || !strings.Contains(e.String(), *match)
 	})
-	slices.SortStableFunc(cases, func(a, b entry) int { return b.waits() - a.waits() })
-	onSites(t, 3, seeing(nodes), cases, func(s *site, e entry) {
+	slices.SortStableFunc(cases, func(a, b entry) int { return b.priority() - a.priority() })
+	onSites(t, 3, configWithProgram(nodes), cases, func(s *site, e entry) {
 		wrong, output := s.enact(&e)
 		report(t, e, wrong, output)
 	})
 }
 
-// waits returns 1 for a case in which ibrun must first notice by a timeout that a node is lost, and 0 for other cases.
-// playCases plays the slow cases first, so that no cluster has to play one alone at the end.
-func (e entry) waits() int {
+// priority returns 1 for a case that cuts off a node, and 0 for any other case. ibrun notices the cut only by a
+// timeout, so these cases take longest. playCases starts them first, so that no cluster runs a long case while the
+// others are idle.
+func (e entry) priority() int {
 	if e.cut {
 		return 1
 	}

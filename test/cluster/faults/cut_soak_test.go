@@ -31,7 +31,7 @@ func drawCut(r *round) {
 		r.shape.args[3] = pick(r.rng, "kary:2", "chain")
 		r.shape.hosts = r.shape.hosts[:min(len(r.shape.hosts), 8)]
 		f.victim = pick(r.rng, cluster.FrontName, r.shape.hosts[0])
-		f.goesOn = f.phase == launch // other agents start the agents that the victim could not start
+		f.goesOn = f.phase == launch // other agents may start the agents that the victim cannot start
 	}
 	strike, undo := (*site).Cut, (*site).Heal
 	if rules != "" {
@@ -48,7 +48,7 @@ func drawCut(r *round) {
 		}
 	}
 	f.strike = func(s *site, r *round) (string, error) {
-		<-time.After(r.fault.after) // chooses the time of the fault
+		<-time.After(r.fault.after) // delays the fault by the time that was drawn for the round
 		return f.victim, strike(s, f.victim)
 	}
 }

@@ -23,29 +23,31 @@ type entry struct {
 	fault string
 	soak  bool // only make soak plays it, since other cases show nearly the same
 
-	// shell holds words that precede the command line of ibrun, such as a shell that redirects or sets limits.
+	// shell holds arguments that precede the command line of ibrun, such as those of a shell that redirects or sets
+	// limits.
 	shell []string
-	args  []string // options, hosts and program; FILE is replaced by the name of a file
-	file  string   // the content of that file
+	args  []string // options, hosts and program; FILE is replaced by the path of the file below
+	file  string   // the content of the file
 	// before and after are called when no job runs. They break a node, and repair it.
 	before, after func(*site) error
 	// ready reports whether the fault is due. If it is nil, the fault is due when ups ranks have printed "up".
-	ready  func(*site) bool
-	ups    int
-	strike func(*site, *job) error // nil if the fault exists from the beginning
-	code   []int
-	prints string // a regular expression for the line with the cause, or "" if there must be no such line
-	out    string // a regular expression for standard output without the lines "up"
-	check  func(*site) error
-	cut    bool // sshd does not notice that sessions have ended, and keeps them
-	wiped  bool // files may stay until the node's next job
-	ships  bool // the binary is sent to nodes
-	theirs bool // a login shell that has not yet run ibrun's command may stay, because sshd does not signal those of root
+	ready      func(*site) bool
+	ups        int
+	strike     func(*site, *job) error // nil if the fault exists from the beginning
+	code       []int
+	prints     string // a regular expression for the line with the cause, or "" if there must be no such line
+	out        string // a regular expression that standard output matches after all lines "up" are removed
+	check      func(*site) error
+	cut        bool // sshd does not notice that sessions have ended, and keeps them
+	wiped      bool // files may stay until the node's next job
+	ships      bool // the binary is sent to nodes
+	keepsShell bool // a hung login shell of root and its session may stay, because sshd does not signal them
 }
 
 func (e entry) String() string { return e.class + " " + e.fault }
 
-// words returns the command line of the case.
+// words returns the command line of the case. It replaces FILE by the path of the input file. If e.ships is set, the
+// program has a path that nodes do not see.
 func (e *entry) words(s *site) []string {
 	words := append(slices.Clone(e.shell), program)
 	if e.ships {
@@ -57,7 +59,8 @@ func (e *entry) words(s *site) []string {
 	return words
 }
 
-// enact plays a case on a site without a job, and restores the site. It returns the broken promises and the output.
+// enact runs a case on a site without a job. It returns one text for each violated expectation, and the output of
+// ibrun. Afterwards the site is ready for the next case.
 func (s *site) enact(e *entry) (wrong []string, output string) {
 	fail := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	if err := os.WriteFile(filepath.Join(s.dir, "input"), []byte(e.file), 0o644); err != nil {
@@ -94,7 +97,7 @@ func (s *site) enact(e *entry) (wrong []string, output string) {
 			fail("%v", err)
 		}
 	}
-	if e.after != nil || len(known) > 0 || e.cut || e.theirs || e.wiped || len(wrong) > 0 {
+	if e.after != nil || len(known) > 0 || e.cut || e.keepsShell || e.wiped || len(wrong) > 0 {
 		s.restore(e.after, fail)
 	}
 	return wrong, output
@@ -114,10 +117,10 @@ func (s *site) strikes(e *entry, j *job, fail func(string, ...any)) {
 	}
 }
 
-// strays returns the processes that the case should not have left on the site.
+// strays returns the processes of jobs on the site, except for those that e allows to stay.
 func (s *site) strays(e *entry) (left []string) {
 	for _, p := range s.processes() {
-		if p.role == session && (e.cut || e.theirs) || p.role == shell && e.theirs {
+		if p.role == session && (e.cut || e.keepsShell) || p.role == shell && e.keepsShell {
 			continue
 		}
 		left = append(left, p.String())
@@ -125,7 +128,7 @@ func (s *site) strays(e *entry) (left []string) {
 	return left
 }
 
-// judge compares the exit code and the output with those that the case requires, and reports differences to fail.
+// judge calls fail for each difference between the exit code and output of j and those that the case requires.
 func (e *entry) judge(j *job, fail func(string, ...any)) {
 	text, _ := os.ReadFile(j.err)
 	out, _ := os.ReadFile(j.out)
@@ -147,7 +150,7 @@ func (e *entry) judge(j *job, fail func(string, ...any)) {
 	}
 	switch {
 	case e.prints == "" && line != "":
-		fail("standard error names a cause, want none")
+		fail("standard error has a message, want none")
 	case e.prints != "" && !prints.MatchString(line):
 		fail("the line with the cause does not have %q: %s", e.prints, line)
 	case e.prints != "" && e.prints != "." && again > 1:
@@ -156,13 +159,15 @@ func (e *entry) judge(j *job, fail func(string, ...any)) {
 }
 
 var (
-	// heading matches the first line of a message. Further lines of the message do not match.
+	// heading matches the first line of a message. Further lines of a message have more spaces after "ibrun:" and do
+	// not match.
 	heading = regexp.MustCompile(`^\r?ibrun: [^ ]`)
 	waits   = regexp.MustCompile(`^\r?ibrun: (waiting for|launching,) `)
 )
 
-// firstCause returns the first line of text that names a cause. If that message has a table of nodes, it returns the
-// first row of the table.
+// firstCause returns the first line of a message in text, or "" if there is none. It ignores progress messages. If the
+// line is the heading of a table of nodes that could not be reached, firstCause returns the first row of the table
+// instead.
 func firstCause(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -186,7 +191,8 @@ func firstCause(text string) string {
 // target is the process of a role on a host.
 type target struct{ host, role string }
 
-// send returns an entry.strike that signals processes of several roles on a host at once.
+// send returns a function for the field strike of an entry. The function sends sig to one process of each role on a
+// host.
 func send(sig unix.Signal, host string, roles ...string) func(*site, *job) error {
 	var targets []target
 	for _, role := range roles {
@@ -195,7 +201,8 @@ func send(sig unix.Signal, host string, roles ...string) func(*site, *job) error
 	return sendAll(sig, targets...)
 }
 
-// sendAll returns an entry.strike that signals all targets at once. It finds all processes first, because that is slow.
+// sendAll returns a function for the field strike of an entry. The function opens a pidfd of each target before it
+// sends the first signal, because looking for a process takes too long to do it between two signals.
 func sendAll(sig unix.Signal, targets ...target) func(*site, *job) error {
 	return func(s *site, _ *job) error {
 		var fds []int
@@ -213,7 +220,7 @@ func sendAll(sig unix.Signal, targets ...target) func(*site, *job) error {
 		}
 		for i, fd := range fds {
 			err := unix.PidfdSendSignal(fd, sig, nil, 0)
-			if err != nil && (i == 0 || err != unix.ESRCH) { // later ones may have ended because the first one has
+			if err != nil && (i == 0 || err != unix.ESRCH) { // the first signal may have ended further targets
 				return err
 			}
 		}
@@ -221,7 +228,8 @@ func sendAll(sig unix.Signal, targets ...target) func(*site, *job) error {
 	}
 }
 
-// interrupts returns an entry.strike that sends ibrun signals, with pauses so that the kernel does not merge them.
+// interrupts returns a function for the field strike of an entry. The function sends the signals to ibrun at intervals
+// of 100 ms, so that the kernel does not merge equal signals.
 func interrupts(signals ...unix.Signal) func(*site, *job) error {
 	return func(_ *site, j *job) error {
 		for i, sig := range signals {

@@ -11,8 +11,8 @@ import (
 
 const started = `^started\n$`
 
-// inputCases returns the cases about command lines and files. ibrun must refuse the input before it opens a session, or
-// accept it.
+// inputCases returns the cases of the catalogue about command lines, input files, environments and standard streams.
+// ibrun must refuse invalid input with code 2.
 func inputCases() []entry {
 	refused := func(fault, prints string, args ...string) entry {
 		return entry{class: "A", fault: fault, args: args, code: []int{2}, prints: prints, out: "^$"}

@@ -19,8 +19,8 @@ type input struct {
 	class    string
 	words    []string
 	env      []string
-	redirect string // redirections of standard streams, which a shell makes
-	file     []byte // content of the file whose name replaces FILE among the words
+	redirect string // redirections of standard streams in the syntax of sh, or ""
+	file     []byte // content of the file whose path replaces the word FILE
 	refused  bool   // ibrun must refuse the input with code 2; if false, it may also accept it, or fail later
 	whole    bool   // no hosts and no program are added to the words
 }
@@ -73,9 +73,10 @@ func optionTable(t *testing.T) (k spellings) {
 	return k
 }
 
-// odd holds values that no option documents. Some options accept some of them.
-var odd = []string{"", " ", "-1", "0", "1e9", "99999999999999999999", "0x", "NaN", "a b", "\xff\xfe", "%", "%n%s%d",
-	"..", "../x", "/dev/null/x", "/proc/nowhere", "/dev/full", "$(touch x)", "`id`", ";", "[", "]", "a[1-",
+// oddValues holds unusual option values, such as control characters, shell commands and very long texts. An option may
+// accept or refuse them.
+var oddValues = []string{"", " ", "-1", "0", "1e9", "99999999999999999999", "0x", "NaN", "a b", "\xff\xfe", "%",
+	"%n%s%d", "..", "../x", "/dev/null/x", "/proc/nowhere", "/dev/full", "$(touch x)", "`id`", ";", "[", "]", "a[1-",
 	"a[1-99999999]", ",", ":", "::", "=", "A=", "=A", "\n", "\t", "\x1b[2J", "-oProxyCommand=touch x", "node0001:0",
 	"node0001:-1", "[::1", "ünï", "\u202e", strings.Repeat("a", 300), strings.Repeat("1,", 40000)}
 
@@ -87,7 +88,8 @@ var badHosts = []string{"", " ", ",", "a,,b", "a;b", "$(x)", "`x`", "a b", "../x
 // badNumbers holds texts that are invalid both as a number and as a time.
 var badNumbers = []string{"", "x", "-1", "1.5.2", "99999999999999999999", "0x1g", "5 5", "\xff"}
 
-// refusedInputs returns inputs that ibrun must refuse with code 2 before it opens a session.
+// refusedInputs returns invalid inputs for the options k. ibrun must refuse each of them with code 2 before it opens a
+// session.
 func refusedInputs(k spellings) (all []input) {
 	add := func(in input) { in.refused = true; all = append(all, in) }
 	for _, name := range k.number {
@@ -131,8 +133,9 @@ func refusedInputs(k spellings) (all []input) {
 	return all
 }
 
-// sound maps options to valid content of their files. drawInput damages it.
-var sound = map[string]string{
+// validFiles maps each option that takes a file to a valid content of that file. drawInput overwrites random bytes of a
+// copy, to test ibrun with files that are almost valid.
+var validFiles = map[string]string{
 	"-f":           "node0001 slots=2\nnode[0002-0003]:1 # two\nroot@node0004\n",
 	"--rankfile":   "rank 0=node0001 slot=0:0\nrank 1=node0002 slot=1\n",
 	"-configfile":  "-n 1 -env A 'b c' echo started\n-n 1 echo \"started\" # again\n",
@@ -144,10 +147,10 @@ func drawInput(rng *rand.Rand, k spellings) input {
 	valued := slices.Concat(k.number, k.choice, k.other)
 	switch rng.IntN(6) {
 	case 0, 1, 2:
-		return input{class: "any value", words: []string{pick(rng, valued...), pick(rng, odd...)}}
+		return input{class: "any value", words: []string{pick(rng, valued...), pick(rng, oddValues...)}}
 	case 3:
 		option := pick(rng, "-f", "--rankfile", "-configfile", "--multi-prog")
-		text := []byte(sound[option])
+		text := []byte(validFiles[option])
 		for range 1 + rng.IntN(4) {
 			text[rng.IntN(len(text))] = pick(rng, []byte("\x00\n\r\t '\"\\[]:,=#*%-0\xff")...)
 		}
@@ -160,7 +163,7 @@ func drawInput(rng *rand.Rand, k spellings) input {
 		var words []string
 		for range 1 + rng.IntN(6) {
 			name := pick(rng, slices.Concat(valued, k.none)...)
-			words = append(words, pick(rng, name, name, pick(rng, odd...), ":", "--", "2", "echo"))
+			words = append(words, pick(rng, name, name, pick(rng, oddValues...), ":", "--", "2", "echo"))
 		}
 		return input{class: "words", words: words, whole: rng.IntN(2) == 0}
 	}

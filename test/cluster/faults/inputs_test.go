@@ -22,7 +22,7 @@ import (
 
 // playInputs gives ibrun malformed inputs. Half of them must be refused before any session is opened.
 func playInputs(t *testing.T, count int) {
-	s := newSite(t, seeing(2))
+	s := newSite(t, configWithProgram(2))
 	options := optionTable(t)
 	rng := rand.New(rand.NewPCG(*seed, 0))
 	refused := refusedInputs(options)
@@ -90,7 +90,8 @@ func (s *site) taste(in input, dir string) (wrong []string, output string) {
 	return in.judge(cmd.ProcessState.ExitCode(), out.String(), errs.String()), output
 }
 
-// line returns the command line, with FILE replaced by name.
+// line returns the command line of ibrun with the words of the input, in which FILE is replaced by name. If in.whole is
+// not set, it adds hosts and a program. If in.redirect is set, a shell with these redirections runs ibrun.
 func (in input) line(name string) (line []string) {
 	if in.redirect != "" {
 		line = []string{"/bin/sh", "-c", `"$@" ` + in.redirect, "sh"}
@@ -113,7 +114,8 @@ func (in input) line(name string) (line []string) {
 
 var cause = regexp.MustCompile(`(?m)^(\r?ibrun: |usage: |hint: )`)
 
-// judge compares the exit code and the output of ibrun with docs/cli.md, and returns the differences.
+// judge returns one text for each violated requirement. The exit code must be one that docs/cli.md lists, and 2 if
+// in.refused is set. ibrun must not crash, and must name the cause of a failure on standard error.
 func (in input) judge(code int, out, errs string) (wrong []string) {
 	fail := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	codes := []int{0, 1, 2, 124, 125, 126, 127, 141}

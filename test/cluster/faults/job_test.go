@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// job is an ibrun that was started. Its output goes to files. With pipes, Wait would not return while a process that
-// ibrun has left behind has them open.
+// job represents a started ibrun, which may have ended. Its standard output and error go to files. If they went to
+// pipes, cmd.Wait would not return while any process that inherited the pipes still runs.
 type job struct {
 	cmd      *exec.Cmd
 	out, err string
@@ -100,7 +100,8 @@ func (s *site) output(j *job) string {
 // traces matches what a crashed Go program prints.
 var traces = regexp.MustCompile(`goroutine \d+ |panic: |fatal error: |runtime error|SIGSEGV: seg`)
 
-// restore reverts the fault, and removes all processes and files that are left, for the next case or round.
+// restore prepares the site for the next job. It calls undo, if it is not nil, to revert a fault. It then kills all
+// processes of jobs and removes the files that they left. It calls fail for each error.
 func (s *site) restore(undo func(*site) error, fail func(string, ...any)) {
 	if undo != nil {
 		if err := undo(s); err != nil {

@@ -32,7 +32,7 @@ func drawKill(r *round) {
 	case spawned, both: // these ranks leave processes behind
 		r.shape.program = family
 	}
-	r.fault.litters = role == shell // a killed shell cannot remove its incomplete copy of ibrun
+	r.fault.litters = role == shell // the killed shell cannot remove its incomplete copy of ibrun
 	if r.fault.phase == ending && r.rng.IntN(2) == 0 {
 		r.shape.program = brief
 	}
@@ -59,8 +59,9 @@ func drawStop(r *round) {
 	r.fault.strike = func(s *site, r *round) (string, error) { return s.hit(r, agent, unix.SIGSTOP) }
 }
 
-// hit chooses a process of a role and sends it a signal after r.fault.after. During a launch it first waits for such a
-// process. If the round is about a job that ends, hit interrupts the job before that delay.
+// hit sends sig to a random process of a role after r.fault.after, and returns a description of this. During a launch
+// it first waits for such a process. If role is both, it signals an agent and its reaper. If r.interrupts() is true,
+// hit interrupts the job before that delay. It returns unix.ESRCH if there is no such process.
 func (s *site) hit(r *round, role string, sig unix.Signal) (string, error) {
 	var found []process
 	of := role
@@ -89,7 +90,7 @@ func (s *site) hit(r *round, role string, sig unix.Signal) (string, error) {
 		if r.interrupts() {
 			s.job.interrupt()
 		}
-		<-time.After(r.fault.after) // chooses the time of the fault
+		<-time.After(r.fault.after) // delays the fault by the time that was drawn for the round
 		if above != fd {
 			err = unix.PidfdSendSignal(above, sig, nil, 0)
 		}

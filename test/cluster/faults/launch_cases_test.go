@@ -36,7 +36,7 @@ func launchCases() []entry {
 	pit.cut = true
 	asleep := rc(failed(".bashrc sleeps", "node0002.*dozing", two("--launch-timeout", "3")...),
 		"echo dozing; sleep 999")
-	asleep.theirs = true
+	asleep.keepsShell = true
 	fresh := func(e entry) entry {
 		e.ships = true
 		before := e.before

@@ -25,16 +25,17 @@ var (
 	match = flag.String("case", "", "only cases of the catalogue with this text in their names")
 )
 
-// patience limits each wait. Only a test that hangs should reach it. It is longer than the 70 s after which a stopped
-// agent is killed.
+// patience is the timeout of each wait in these tests. Only a wait that would never end reaches it. The longest correct
+// wait takes 70 s, after which a reaper kills a stopped agent.
 const patience = 2 * time.Minute
 
-// program is the path of ibrun. Nodes see that path only in clusters with the configuration that seeing returns. To
-// other nodes ibrun has to send the binary.
+// program is the path of ibrun on the front. The nodes see the same path if the configuration of the cluster is that of
+// configWithProgram. Otherwise ibrun has to send them its binary.
 var program string
 
-// seeing returns the configuration of a cluster whose nodes see program, so that ibrun need not send the binary.
-func seeing(nodes int) cluster.Config {
+// configWithProgram returns the configuration of a cluster whose nodes see the path program, so that ibrun does not
+// send them its binary.
+func configWithProgram(nodes int) cluster.Config {
 	return cluster.Config{Nodes: nodes, Share: []string{filepath.Dir(program)}}
 }
 
@@ -62,7 +63,8 @@ func onSites[T any](t *testing.T, clusters int, config cluster.Config, items []T
 	work.Wait()
 }
 
-// report fails the test if wrong is not empty.
+// report marks the test as failed if wrong has any texts. It then prints them with what was tested and the output of
+// ibrun.
 func report(t *testing.T, what fmt.Stringer, wrong []string, output string) {
 	t.Helper()
 	if len(wrong) > 0 {

@@ -52,7 +52,8 @@ type trial struct {
 	after  func(*site) error
 }
 
-// rivalEnds is the longest time to wait for the end of a launcher, and rivalClean for the end of its processes.
+// rivalEnds limits the time from a fault to the end of a launcher. rivalClean limits the time from then on to the end
+// of the processes that the launcher started.
 const (
 	rivalEnds  = time.Minute
 	rivalClean = 15 * time.Second
@@ -169,8 +170,9 @@ func (s *site) ofJob() (found []process) {
 // mostWords is the length of a message in the table, in bytes.
 const mostWords = 90
 
-// firstWords returns the line of text to quote in the table: from ibrun the line with the cause, and from another
-// launcher the first line with words.
+// firstWords returns the cell of the table that quotes a message in text, cut off after mostWords bytes. From ibrun it
+// takes the line that firstCause returns. From another launcher it takes the first line that does not consist of
+// spaces, "-" and "=".
 func firstWords(r rival, text string) string {
 	line := firstCause(text)
 	if r.name != "ibrun" {
@@ -186,7 +188,7 @@ func firstWords(r rival, text string) string {
 	return asCell(line)
 }
 
-// asCell escapes a text for a cell of a Markdown table.
+// asCell escapes the vertical bars of a text for a cell of a Markdown table.
 func asCell(text string) string { return strings.ReplaceAll(text, "|", "\\|") }
 
 // TestRivals applies the same twelve faults to all launchers. It prints what each does, and writes it to

@@ -15,7 +15,7 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// up is the first command of each rank. The faults wait for its output.
+// up is the first shell command of each rank. A fault is applied after all ranks have printed the word.
 const up = "echo up; "
 
 // leaves is the command of a rank that leaves processes behind, one of them in a session of its own.
@@ -48,11 +48,15 @@ func runningCases() (cases []entry) {
 	return slices.Concat(killCases(), endingCases(), cutCases(), rankCases(), streamCases())
 }
 
-// lost maps the role in a case's name to the roles of the processes that the case kills.
-var lost = map[string][]string{agent: {agent}, reaper: {reaper}, both: {reaper, agent}, session: {session}, rank: {rank}}
+// killedRoles maps the role in the name of a case to the roles of the processes that the case kills. They differ only
+// for the role both.
+var killedRoles = map[string][]string{
+	agent: {agent}, reaper: {reaper}, both: {reaper, agent}, session: {session}, rank: {rank},
+}
 
-// killCases returns cases that kill processes at each place of a tree of depth three, and of a flat tree. At the inner
-// node all cases are played. At the other places some are left to make soak.
+// killCases returns cases that kill processes of each role: at a leaf, an inner node and a child of the root in a tree
+// of depth three, and at a child of the root in a flat tree. It sets the field soak of most cases that are not at the
+// inner node.
 func killCases() (cases []entry) {
 	for _, shape := range []string{deep, "kary:32"} {
 		for _, place := range []string{"leaf", "inner node", "child of the root"} {
@@ -61,7 +65,7 @@ func killCases() (cases []entry) {
 			}
 			for _, role := range []string{agent, reaper, both, session, rank} {
 				e := onAll(fmt.Sprintf("SIGKILL of %s: %s, %s", role, place, shape), shape, leaves)
-				e.strike, e.prints = send(unix.SIGKILL, hostOf(place), lost[role]...), hostOf(place)+" was lost"
+				e.strike, e.prints = send(unix.SIGKILL, hostOf(place), killedRoles[role]...), hostOf(place)+" was lost"
 				if role == rank {
 					e.prints, e.code = "on "+hostOf(place)+" was killed by signal 9", []int{137}
 				}
@@ -75,7 +79,7 @@ func killCases() (cases []entry) {
 		host := hostOf(place)
 		e.ready = func(s *site) bool { return len(s.of(agent, host)) > 0 }
 		e.strike, e.prints = send(unix.SIGKILL, host, agent), host
-		e.code = []int{0, 125} // other agents may start the agents that the killed one could not start
+		e.code = []int{0, 125} // 0: other agents start the agents that the killed one did not start
 		e.soak = place != "inner node"
 		cases = append(cases, e)
 		e = onAll("SIGKILL of agent while the job ends: "+place, deep, deaf)
@@ -126,7 +130,7 @@ func killCases() (cases []entry) {
 	return append(cases, two, ssh, first, exec, contained, bare, short)
 }
 
-// endingCases returns cases in which signals or a timeout end the job. In some of them ranks ignore signals.
+// endingCases returns cases in which signals or a time limit end the job. In some of them the ranks ignore signals.
 func endingCases() (cases []entry) {
 	ordered := func(fault, script string, code int, signals ...unix.Signal) entry {
 		e := onAll(fault, deep, script)
@@ -197,7 +201,8 @@ func cutCases() (cases []entry) {
 		cut("connections are reset", deep, "node0002", leaves, filter(reset), (*site).unfilter))
 }
 
-// restart starts a crashed node again. It records the new processes and files of the node as those of the cluster.
+// restart starts a crashed node again and connects it to the network. It records the processes and files of the node,
+// so that later checks do not count them as left by a job.
 func (s *site) restart(node string) error {
 	if err := errors.Join(s.Start(node), s.Heal(node)); err != nil {
 		return err

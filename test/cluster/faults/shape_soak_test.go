@@ -52,17 +52,17 @@ func (j shape) words(ranks string) []string {
 	return []string{"sh", "-c", "echo up; " + text}
 }
 
-// drawShape draws a job on at least least nodes.
-func drawShape(rng *rand.Rand, least int) (j shape) {
+// drawShape draws a random job on at least minNodes of the nodes.
+func drawShape(rng *rand.Rand, minNodes int) (j shape) {
 	j.program = pick(rng, sleeper, sleeper, family, family, talker, exchange, mpich)
-	size := max(least, pick(rng, 1, 2, 3, 4, 5, 7, 8, 11, 16))
+	size := max(minNodes, pick(rng, 1, 2, 3, 4, 5, 7, 8, 11, 16))
 	each := pick(rng, 1, 1, 2, 3)
 	ssh := pick(rng, "native", "native", "exec")
 	if j.program == mpich { // its ranks never sleep
-		size, each = max(least, min(size, 3)), 1
+		size, each = max(minNodes, min(size, 3)), 1
 	}
 	if ssh == "exec" { // costs twice the CPU time
-		size = max(least, min(size, 8))
+		size = max(minNodes, min(size, 8))
 	}
 	for _, i := range rng.Perm(campaignNodes)[:size] {
 		j.hosts = append(j.hosts, fmt.Sprintf("node%04d", i+1))

@@ -117,7 +117,8 @@ func roleOf(p cluster.Proc, all map[int]cluster.Proc) string {
 		return client
 	}
 	up := all[parentOf(p.Pid)]
-	if is(up, subreaper.Agent) && sessionOf(p.Pid) == sessionOf(up.Pid) { // an adopted orphan may be in another one
+	// An orphan that the agent has adopted may be in another session, and is no rank.
+	if is(up, subreaper.Agent) && sessionOf(p.Pid) == sessionOf(up.Pid) {
 		return rank
 	}
 	for ; up.Pid != 0; up = all[parentOf(up.Pid)] {
@@ -150,7 +151,8 @@ func sessionOf(pid int) int {
 	return id
 }
 
-// aim returns a pidfd of a process. A signal to it cannot reach another process that gets the same id later.
+// aim returns a pidfd of a process, or unix.ESRCH if the process has ended. A signal sent by the pidfd cannot reach
+// another process that gets the same process id later.
 func (s *site) aim(p process) (fd int, err error) {
 	if fd, err = unix.PidfdOpen(p.Pid, 0); err != nil {
 		return fd, err
@@ -221,7 +223,9 @@ func (s *site) on(host string, words ...string) error {
 	return nil
 }
 
-// These are rules of nft that drop or reset the TCP packets of a host.
+// These rules for filter drop or reset TCP packets. Each begins with its nft chain: out for packets that leave the
+// host, and in for packets that arrive. dropBelow only affects connections to the sshd of other hosts, which an agent
+// uses to reach its children.
 const (
 	dropOut   = "out meta l4proto tcp drop"
 	dropIn    = "in meta l4proto tcp drop"

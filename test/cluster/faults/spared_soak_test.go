@@ -18,11 +18,11 @@ import (
 )
 
 var (
-	spared      = flag.Duration("spared", 10*time.Minute, "length of each job of TestSpared")
-	sparedEvery = flag.Duration("spared-every", 30*time.Second, "time between two faults of TestSpared")
+	spared      = flag.Duration("spared", 10*time.Minute, "duration of each subtest of TestSpared")
+	sparedEvery = flag.Duration("spared-every", 30*time.Second, "time between two pauses in TestSpared")
 )
 
-// A pause takes between shortest and longest. ibrun promises to survive pauses of less than five seconds.
+// shortest and longest limit the random length of a pause. ibrun promises to survive pauses of less than five seconds.
 const (
 	shortest = 500 * time.Millisecond
 	longest  = 4900 * time.Millisecond
@@ -40,9 +40,9 @@ func TestSpared(t *testing.T) {
 	}
 }
 
-// spare runs jobs of eight nodes in a tree of depth three until the time of -spared is over. If a busy machine makes a
-// pause longer than intended, its result means nothing, and spare starts a new job. At most a quarter of the pauses may
-// be too long.
+// spare runs a job on eight nodes in a tree of depth three, and pauses processes or connections until the time of
+// -spared has passed. If a busy machine makes a pause longer than five seconds, the job need not survive, so spare
+// starts a new job. It fails the test if this concerns more than a quarter of the pauses.
 func (s *site) spare(t *testing.T, options []string, rng *rand.Rand) {
 	count, long := map[string]int{}, 0
 	for end := time.Now().Add(*spared); time.Now().Before(end); {
@@ -58,7 +58,8 @@ func (s *site) spare(t *testing.T, options []string, rng *rand.Rand) {
 	require.LessOrEqual(t, long, sum/4, "pauses that took too long: is the machine busy?")
 }
 
-// spareOne runs one job until end. It returns false if a pause took too long, which ends the job early.
+// spareOne runs one job with random pauses until end. It adds the number of pauses of each kind to count. If a pause
+// takes longer than five seconds, spareOne ends the job early and returns false.
 func (s *site) spareOne(t *testing.T, options []string, rng *rand.Rand, end time.Time, count map[string]int) bool {
 	const ranks = 8
 	words := append([]string{program, "--tree", "kary:2", "--hosts", "node[0001-0008]", "-n", "8"}, options...)

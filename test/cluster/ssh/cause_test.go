@@ -10,7 +10,7 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// TestCauses makes the start of an agent fail on a node in several ways. The error must name the cause.
+// TestCauses breaks a node in several ways, so that its agent cannot start. The message of ibrun must name the cause.
 func TestCauses(t *testing.T) {
 	parallel(t, working)
 	c := own(t, cluster.Config{Nodes: 1})
@@ -43,8 +43,9 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// TestCutOneWay loses the packets from the front to a node, while packets from the node arrive. The job must end with a
-// message that names the node. It must say either that the agent received nothing, or that the host did not answer.
+// TestCutOneWay gives the front a wrong link address of a node. Packets to the node are then lost, while packets from
+// the node arrive. The job must fail with a message that names the node, and says either that its agent received
+// nothing from the front or that its host has not answered.
 func TestCutOneWay(t *testing.T) {
 	parallel(t, waiting)
 	c := own(t, cluster.Config{Nodes: 2})

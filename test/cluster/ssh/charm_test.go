@@ -10,9 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNetlrtsOverNodes runs programs of Charm++'s layer netlrts on several nodes, in each version of their table of
-// processes. The table must contain the addresses by which nodes reach each other, even if a program guesses another
-// address. A CCS request must reach the process that has the PE.
+// TestNetlrtsOverNodes runs programs of Charm++'s layer netlrts on several nodes, with each of the three formats of the
+// table of processes that Charm++ versions use. The table must contain the addresses by which nodes reach each other,
+// even if a program guesses another address. A request of ibrun ctl ccs must reach the process that has the requested
+// PE (processing element).
 func TestNetlrtsOverNodes(t *testing.T) {
 	parallel(t, working)
 	c := shared(t, 4)

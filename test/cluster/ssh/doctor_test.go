@@ -35,8 +35,8 @@ func examine(t *testing.T, c *cluster.Cluster, code int, args ...string) (e exam
 	return e
 }
 
-// found returns the severity and the text of each finding, such as "error: DOWN (Polling)". The key is the finding's
-// subject and its nodes, such as "mlx5_0:1 node0003".
+// found returns the findings as a map. A key consists of the subject and the nodes of a finding, such as "mlx5_0:1
+// node0003". The value consists of its severity and text, such as "error: DOWN (Polling)".
 func (e examined) found() map[string]string {
 	found := map[string]string{}
 	for _, f := range e.Findings {

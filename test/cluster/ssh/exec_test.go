@@ -15,8 +15,8 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// TestExecOverNodes runs a daemon on each node of a job by ibrun ctl exec, in two trees. Each daemon must get the
-// process ids of its node's ranks, which count within the node. The end of the job must kill the daemons, and no
+// TestExecOverNodes starts a daemon on each node of a job with ibrun ctl exec, in two trees. Each daemon must get the
+// process ids of the ranks on its node, as the node numbers them. When the job ends, the daemons must be killed, and no
 // process may be left.
 func TestExecOverNodes(t *testing.T) {
 	parallel(t, working)
@@ -57,9 +57,10 @@ func TestExecOverNodes(t *testing.T) {
 	requireNothingLeft(t, c)
 }
 
-// TestExecWhileRanksStartAgain runs daemons by ibrun ctl exec while a rank starts again, and while the agent of an
-// inner node is lost. Daemons of that node and of nodes below it must be killed and counted as lost. The other daemons
-// must run on. When the ranks have started again, new daemons must start on all nodes.
+// TestExecWhileRanksStartAgain starts daemons with ibrun ctl exec. It kills a rank, which starts again, and the agent
+// of an inner node. The daemons of that node and of the nodes below it must be killed, and ibrun ctl exec must report
+// their nodes as lost. All other daemons must run on. When the ranks have started again, new daemons must start on all
+// nodes.
 func TestExecWhileRanksStartAgain(t *testing.T) {
 	parallel(t, working)
 	c := shared(t, 4)
@@ -95,7 +96,7 @@ func TestExecWhileRanksStartAgain(t *testing.T) {
 	require.Len(t, daemons(), 4)
 
 	killOn(t, c, "node0002", func(p cluster.Proc) bool { return len(p.Argv) > 1 && p.Argv[1] == reaper.Agent })
-	await(t, "the daemons of the lost agent and below it are killed", func() bool {
+	await(t, "only the daemon above the lost agent is left", func() bool {
 		return slices.Equal(daemons(), []string{"node0001"})
 	})
 	await(t, "daemons run on all nodes again", all)
@@ -111,7 +112,7 @@ func TestExecWhileRanksStartAgain(t *testing.T) {
 
 func isCommand(p cluster.Proc, argv ...string) bool { return slices.Equal(p.Argv, argv) }
 
-// killOn kills the first process on a node for which is returns true. It returns the id of the process on the machine.
+// killOn kills the first process on a node that the function is accepts. It returns the process id on the machine.
 func killOn(t *testing.T, c *cluster.Cluster, node string, is func(cluster.Proc) bool) (pid int) {
 	t.Helper()
 	found, err := c.AllProcesses()

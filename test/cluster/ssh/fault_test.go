@@ -19,7 +19,7 @@ import (
 )
 
 // endless starts a job on a chain of all nodes with two ranks each, and waits until all its processes run. Each rank
-// starts another process in a session of its own.
+// has a child process in another session, and neither of them ends by itself.
 func endless(t *testing.T, c *cluster.Cluster) *job {
 	j := start(t, c, "-ppn", "2", "--hosts", strings.Join(c.Nodes(), ","), "--tree", "chain",
 		"sh", "-c", "(setsid sleep 1000 </dev/null >/dev/null 2>&1 &); exec sleep 1000")
@@ -38,8 +38,8 @@ func parentOf(t *testing.T, pid int) int {
 }
 
 // TestNothingToSee runs a job whose ranks use no PMIx. No process of ibrun may listen on a TCP port. The secret of the
-// job, which the test records from the input of a session, must not be in the arguments or the environment of any
-// process.
+// job, which the test takes from the standard input of an agent's session, must not be in the arguments or the
+// environment of any process.
 func TestNothingToSee(t *testing.T) {
 	parallel(t, working)
 	c := shared(t, 4)
@@ -54,7 +54,7 @@ func TestNothingToSee(t *testing.T) {
 		require.NoError(t, err)
 		require.NotContains(t, string(out), "ibrun")
 	}
-	found := false // whether the search has seen the arguments of a rank, as proof that it works
+	found := false // whether the search has found the arguments of the rank, to be sure that it works
 	for _, f := range []string{"cmdline", "environ"} {
 		files, _ := filepath.Glob("/proc/[0-9]*/" + f)
 		require.NotEmpty(t, files)
@@ -70,8 +70,8 @@ func TestNothingToSee(t *testing.T) {
 	require.Equal(t, 130, j.wait().code)
 }
 
-// secretIn returns the secret of the Launch frame in a file with the recorded input of a session. The frame may follow
-// the binary.
+// secretIn returns the secret of a job from a file with the recorded standard input of an agent's session. It searches
+// the file for the Launch frame, which has the secret, because the input may begin with the binary.
 func secretIn(t *testing.T, file string) [32]byte {
 	b, err := os.ReadFile(file)
 	require.NoError(t, err)

@@ -14,9 +14,9 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// who parses lines "[RANK]: HOST SIZE" of a job's output, one for each rank. It returns the host of each rank and the
-// size of the job.
-func who(t *testing.T, stdout string) (hosts []string, size int) {
+// parseHosts parses the output of a job whose ranks have each printed a line "[RANK]: HOST SIZE". It returns the host
+// of each rank and the size of the job. It fails the test if a rank is missing or has printed two lines.
+func parseHosts(t *testing.T, stdout string) (hosts []string, size int) {
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
 	hosts = make([]string, len(lines))
 	for _, l := range lines {
@@ -54,7 +54,7 @@ func TestLateBinding(t *testing.T) {
 	}
 	o := run("--tree", "kary:2", "--hosts", "node[0001-0008]")
 	require.Equal(t, 0, o.code, o.stderr)
-	hosts, _ := who(t, o.stdout)
+	hosts, _ := parseHosts(t, o.stdout)
 	for i, h := range hosts {
 		require.Equal(t, fmt.Sprintf("node%04d", i/2+1), h)
 	}
@@ -77,7 +77,7 @@ func TestLateBinding(t *testing.T) {
 		o := run(append(args, "--hosts", "node[0001-0008]", "--spares", "1")...)
 		require.Equal(t, 0, o.code, o.stderr)
 		require.Contains(t, o.stderr, "spare node0008 takes its place")
-		hosts, size := who(t, o.stdout)
+		hosts, size := parseHosts(t, o.stdout)
 		require.Equal(t, 14, size)
 		for i, h := range hosts {
 			slot := i/2 + 1
@@ -90,7 +90,7 @@ func TestLateBinding(t *testing.T) {
 		o = run(append(args, "--hosts", "node[0001-0008]", "--min-nodes", "5")...)
 		require.Equal(t, 0, o.code, o.stderr)
 		require.Contains(t, o.stderr, "goes on with 7 of 8 nodes")
-		hosts, size = who(t, o.stdout)
+		hosts, size = parseHosts(t, o.stdout)
 		require.Equal(t, 14, size)
 		for i, h := range hosts {
 			slot := i/2 + 1
@@ -102,10 +102,10 @@ func TestLateBinding(t *testing.T) {
 
 		o = run(append(args, "--hosts", "node[0001-0007]", "--min-nodes", "7")...)
 		require.Equal(t, 125, o.code, o.stderr)
-		require.Empty(t, o.stdout, "no rank must start")
+		require.Empty(t, o.stdout, "ranks have started on fewer nodes than --min-nodes")
 		require.Contains(t, o.stderr, "node0003")
 	}
-	// The same must hold for a node that is cut off, and so does not even refuse connections.
+	// A spare must also replace a node that is cut off. Such a node does not even refuse connections.
 	require.NoError(t, c.Cut("node0003"))
 	o = run("--tree", "greedy", "--batch", "2", "--launch-timeout", "10", "--hosts", "node[0001-0008]", "--spares", "2",
 		"--min-nodes", "6")

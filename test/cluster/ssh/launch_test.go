@@ -29,7 +29,7 @@ func TestSessionsAndTrees(t *testing.T) {
 }
 
 // TestShipping starts jobs on nodes without ibrun. The first job must send the binary, and later jobs must reuse the
-// copy. Damaged copies and folders that cannot be used must be handled.
+// copy. A truncated copy must be replaced. If a folder is mounted with noexec, the binary must go to another folder.
 func TestShipping(t *testing.T) {
 	parallel(t, working)
 	c := cluster.Require(t, cluster.Config{Nodes: 3})
@@ -84,7 +84,8 @@ func TestShipping(t *testing.T) {
 	}
 }
 
-// TestLoginShells starts a job with each kind of login shell. Each must be able to run ibrun's command.
+// TestLoginShells makes bash, dash, tcsh and fish in turn the login shell of root on a node. ibrun must be able to
+// start a job with each of them.
 func TestLoginShells(t *testing.T) {
 	parallel(t, working)
 	c := cluster.Require(t, cluster.Config{Nodes: 1})

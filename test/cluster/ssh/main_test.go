@@ -23,12 +23,12 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// program is the path of the binary under test.
+// program is the path of the ibrun that the tests run, on the front.
 var program string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	_ = flag.Set("test.parallel", "100") // parallel limits them
+	_ = flag.Set("test.parallel", "100") // The function parallel sets lower limits.
 	code := product.Run(m, &program)
 	for _, c := range clusters {
 		if err := c.Close(); err != nil {
@@ -39,14 +39,15 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// The capacity of each channel is the number of tests of a kind that run at the same time.
+// These channels represent the two kinds of parallel tests. The capacity of a channel is the largest number of tests of
+// the kind that run at the same time.
 var (
-	waiting = make(chan struct{}, 12) // tests that wait for time limits of ibrun and hardly use the processor
+	waiting = make(chan struct{}, 12) // tests that mostly wait for timeouts of ibrun
 	working = make(chan struct{}, 1)  // all other tests
 )
 
-// parallel lets t run in parallel with tests of the other kind. It blocks while as many tests of its own kind
-// run as the capacity of kind.
+// parallel marks t as a parallel test of a kind, which is waiting or working. It blocks until fewer tests of that kind
+// run than the capacity of the channel.
 func parallel(t *testing.T, kind chan struct{}) {
 	t.Helper()
 	t.Parallel()
@@ -57,15 +58,17 @@ func parallel(t *testing.T, kind chan struct{}) {
 // clusters holds the clusters that tests share, by their number of nodes.
 var clusters = map[int]*cluster.Cluster{}
 
-// own returns a cluster for one test. Its nodes see the path of ibrun, so that the binary is not sent to them.
+// own returns a new cluster for one test. Its nodes see ibrun at the path program, so ibrun does not send them its
+// binary.
 func own(t *testing.T, config cluster.Config) *cluster.Cluster {
 	t.Helper()
 	config.Share = []string{filepath.Dir(program)}
 	return cluster.Require(t, config)
 }
 
-// shared returns a cluster for a test of kind working that changes nothing on its nodes. The next such test gets
-// the same cluster, unless this one fails. Its nodes see the path of ibrun, so that the binary is not sent to them.
+// shared returns a cluster that several tests use one after the other. A caller must not change the nodes, and must
+// either be of the kind working or not be parallel. If the test fails, the next test gets a new cluster. The nodes see
+// ibrun at the path program, so ibrun does not send them its binary.
 func shared(t *testing.T, nodes int) *cluster.Cluster {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -149,8 +152,8 @@ func ofJob(all []cluster.Proc) (found []cluster.Proc) {
 	return found
 }
 
-// everywhere counts the processes of jobs on all nodes. It lists the processes of the machine only once, because one
-// list for each node would take seconds while other tests run.
+// everywhere returns the number of processes of jobs on all nodes. It lists the processes of the machine only once,
+// because a separate list for each node would take seconds while other tests run.
 func everywhere(t *testing.T, c *cluster.Cluster) (n int) {
 	all, err := c.AllProcesses()
 	require.NoError(t, err)
@@ -160,8 +163,9 @@ func everywhere(t *testing.T, c *cluster.Cluster) (n int) {
 	return n
 }
 
-// await polls until ok returns true. It polls six times a second, because listing all processes takes much CPU time. It
-// fails the test after three minutes, since some events come after more than one.
+// await calls ok every 150 ms until it returns true. Shorter intervals would take too much CPU time, because many
+// callers list all processes. After three minutes await fails the test with the text what. Some events take more than
+// one minute.
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(3 * time.Minute); !ok(); <-time.After(150 * time.Millisecond) {
@@ -175,8 +179,8 @@ func requireNothingLeft(t *testing.T, c *cluster.Cluster) {
 	await(t, "nothing is left", func() bool { return everywhere(t, c) == 0 })
 }
 
-// inOwnFolder returns a function that makes the command line of ibrun with some arguments. All these command lines use
-// the same new folder for control sockets, so that ibrun ctl finds only the jobs of the test.
+// inOwnFolder creates a folder for control sockets. It returns a function that makes a command line of ibrun from
+// arguments. All these command lines use that folder, so ibrun ctl finds only the jobs that were started with them.
 func inOwnFolder(t *testing.T) func(args ...string) []string {
 	dir, err := os.MkdirTemp("", "ctl") // short: a socket's path has a limit
 	require.NoError(t, err)

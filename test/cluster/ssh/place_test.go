@@ -16,9 +16,10 @@ import (
 	"ibrun/topo"
 )
 
-// where is a script that prints the rank, and the CPUs and NUMA nodes that the kernel allows it.
-const where = `grep -E '^(Cpus|Mems)_allowed_list' /proc/self/status | tr '\t\n' '  ' | sed "s/^/$IBRUN_RANK /"; ` +
-	`echo; sleep 0.3`
+// printAllowed is a shell script for a rank. It prints the rank, and the lists of CPUs and NUMA nodes that the kernel
+// allows the rank to use.
+const printAllowed = `grep -E '^(Cpus|Mems)_allowed_list' /proc/self/status | tr '\t\n' '  ' | ` +
+	`sed "s/^/$IBRUN_RANK /"; echo; sleep 0.3`
 
 var reported = regexp.MustCompile(`(?m)^ibrun: rank (\d+) on (\S+): CPUs (\S+), NUMA nodes (\S+)`)
 
@@ -41,7 +42,7 @@ func TestPlacesOnRestrictedNodes(t *testing.T) {
 		}
 		per := 1 + i%2
 		o := ibrun(t, c, "-ppn", fmt.Sprint(per), "--hosts", "node[0001-0003]", "--bind-to", word, "--report-bindings", "sh",
-			"-c", where)
+			"-c", printAllowed)
 		require.Equal(t, 0, o.code, o.stderr)
 		found := reported.FindAllStringSubmatch(o.stderr, -1)
 		require.Len(t, found, 3*per, o.stderr)

@@ -23,8 +23,9 @@ func on(t *testing.T, c *cluster.Cluster, node string, argv ...string) string {
 	return string(bytes.TrimSpace(out))
 }
 
-// TestSharedMemoryOverNodes lets ranks create files in /dev/shm and put the names in PMI, as MPI libraries do. A rank
-// is killed before any file is removed. ibrun must remove the files on each node.
+// TestSharedMemoryOverNodes lets ranks create files in /dev/shm and put the paths into the key-value store of PMI, as
+// MPI libraries do. Then one rank is killed, so that no rank removes its file. ibrun must remove the files on each
+// node.
 func TestSharedMemoryOverNodes(t *testing.T) {
 	parallel(t, working)
 	c := shared(t, 4)

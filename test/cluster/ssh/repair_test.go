@@ -39,7 +39,7 @@ func (j *watched) over() bool {
 	}
 }
 
-// until waits until the job has printed the text what. It fails the test if the job ends before that.
+// until waits until the output of the job contains the text what. It fails the test if the job ends before that.
 func (j *watched) until(what string) {
 	j.t.Helper()
 	for printed := false; !printed; <-time.After(5 * time.Millisecond) {
@@ -49,7 +49,7 @@ func (j *watched) until(what string) {
 	}
 }
 
-// processes returns the ids, on the machine, of the processes on a node for whose arguments is returns true.
+// processes returns the ids, on the machine, of those processes on a node whose arguments the function is accepts.
 func (j *watched) processes(node string, is func(argv []string) bool) (pids []int) {
 	all, err := j.c.AllProcesses()
 	require.NoError(j.t, err)
@@ -102,11 +102,11 @@ func (j *watched) end(ranks, each, lines int, lost map[int]bool) {
 
 var collective = regexp.MustCompile(`rank \d+: (\d+) collectives, then (.*)`)
 
-// same requires that exactly tell ranks have printed a result, and that all results are equal. It returns the number of
-// collectives that succeeded, and the error of the next one.
-func (j *watched) same(tell int) (joined int, why string) {
+// commonResult requires that exactly count ranks have printed a result of test/cluster/mender, and that all results are
+// equal. It returns the number of collectives that succeeded, and the error of the next one or "<nil>".
+func (j *watched) commonResult(count int) (joined int, why string) {
 	found := collective.FindAllStringSubmatch(j.out.String(), -1)
-	require.Len(j.t, found, tell, j.err.String())
+	require.Len(j.t, found, count, j.err.String())
 	for _, f := range found {
 		require.Equal(j.t, found[0][1:], f[1:])
 	}

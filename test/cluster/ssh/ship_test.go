@@ -16,9 +16,10 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// slowHead puts a script named head first in the PATH of a user's login shell on a node. If the arguments match the
-// pattern called, the script creates the file "reached" in the home directory and runs the command first. It then
-// executes head(1). slowHead also removes any copy of ibrun from the home directory.
+// slowHead puts a shell script named head before head(1) in the PATH of a login shell on a node. The shell is that of
+// the user with the directory home. If the arguments of the script match the shell pattern called, it creates the file
+// reached in home and runs the command first. It then executes head(1). slowHead also removes any copy of ibrun from
+// home.
 func slowHead(c *cluster.Cluster, node, home, called, first string) error {
 	script := fmt.Sprintf(`#!/bin/sh\ncase "$*" in %s) : >%s/reached; %s;; esac\n`, called, home, first)
 	command := fmt.Sprintf("cd %s; rm -rf reached .cache/ibrun; mkdir -p slow; printf '%s' >slow/head; "+
@@ -31,8 +32,9 @@ func slowHead(c *cluster.Cluster, node, home, called, first string) error {
 	return nil
 }
 
-// These shell patterns match the arguments of head when the session reads the line that announces the binary, tests
-// whether a folder has enough space, and reads the binary.
+// ibrun runs a shell script on a node to receive its binary. These shell patterns match the arguments with which that
+// script calls head: to read the line that announces the binary, to test whether a folder has enough space, and to read
+// the binary.
 const headLine, headRoom, headBinary = `"-n 1"`, `"-c "*zero`, `"-c "*[0-9]`
 
 // shells returns the command lines of the processes of sessions on a node.
@@ -48,7 +50,7 @@ func shells(c *cluster.Cluster, node string) (found []string) {
 }
 
 // TestHungShells lets the login shell of a node hang while ibrun sends the binary. The launch must end at its time
-// limit. The processes on the node must end, even if the node is cut off.
+// limit. All processes of the session must end, even if the node is cut off.
 func TestHungShells(t *testing.T) {
 	parallel(t, waiting)
 	c := cluster.Require(t, cluster.Config{Nodes: 8})
@@ -89,8 +91,9 @@ func requireEmptied(t *testing.T, c *cluster.Cluster, node string) {
 	await(t, "no session has a process on "+node, func() bool { return len(shells(c, node)) == 0 })
 }
 
-// TestHungShellsAreEnded lets the login shell of a user other than root hang, also in its start-up file. sshd forwards
-// signals to sessions of such users, so the processes must end at once.
+// TestHungShellsAreEnded lets the login shell of a user other than root hang, while ibrun sends the binary or in the
+// start-up file of the shell. sshd forwards signals to the sessions of such users, so all processes of the session must
+// end.
 func TestHungShellsAreEnded(t *testing.T) {
 	parallel(t, waiting)
 	c := cluster.Require(t, cluster.Config{Nodes: 1})
@@ -128,7 +131,8 @@ func TestHungShellsAreEnded(t *testing.T) {
 	}
 }
 
-// TestInterruptedWhileShipping interrupts ibrun while it sends the binary to nodes. No partial file may be left.
+// TestInterruptedWhileShipping interrupts ibrun while it sends the binary to nodes. No incomplete copy may be left on a
+// node.
 func TestInterruptedWhileShipping(t *testing.T) {
 	parallel(t, waiting)
 	c := cluster.Require(t, cluster.Config{Nodes: 2, RSH: true})
@@ -191,7 +195,7 @@ func TestOthersFileOnANode(t *testing.T) {
 	}
 }
 
-// buildID returns the build id of the binary under test.
+// buildID returns the build id that ibrun --version prints. It is part of the name of a copy on a node.
 func buildID(t *testing.T) string {
 	out, err := exec.Command(program, "--version").Output()
 	require.NoError(t, err)

@@ -14,8 +14,9 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// TestOneWay drops the packets of a node before they leave it, while packets from other hosts arrive. The node's kernel
-// does not count dropped packets as sent, so its timeouts do not run. The job must end, and no process may be left.
+// TestOneWay drops TCP packets that a node sends to its child, to its parent or to all hosts. Packets from other hosts
+// still arrive. The filter is on the node itself, whose kernel does not count the packets as sent and so starts no TCP
+// timeout. The job must end, and no process may be left.
 func TestOneWay(t *testing.T) {
 	parallel(t, waiting)
 	c := own(t, cluster.Config{Nodes: 4})
@@ -43,8 +44,9 @@ func TestOneWay(t *testing.T) {
 	}
 }
 
-// TestNoLaunch starts reapers with their agents as a parent does, and reads the first line of each agent. It then sends
-// no Launch frame, and cuts off some of the nodes. All processes must end.
+// TestNoLaunch starts a reaper and its agent on each of four nodes, as a parent does, and reads the first line of each
+// agent. It never sends the Launch frame that the agents wait for, and cuts off two of the nodes. All processes must
+// end.
 func TestNoLaunch(t *testing.T) {
 	parallel(t, waiting)
 	c := own(t, cluster.Config{Nodes: 4, RSH: true})
@@ -81,6 +83,6 @@ func TestNoLaunch(t *testing.T) {
 	}
 	gone(0)
 	gone(1)
-	gone(2) // The host of the silent parent answers, so the agent gives it up only after a minute.
+	gone(2) // The host of its parent still answers, so the agent ends only after a minute.
 	gone(3)
 }

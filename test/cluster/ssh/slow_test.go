@@ -15,7 +15,7 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// upAndAsleep is the command line of a program that prints "up" and then sleeps.
+// upAndAsleep is the command line of a rank that prints "up" and then sleeps.
 var upAndAsleep = []string{"sh", "-c", "echo up; exec sleep 1000"}
 
 // asleep starts a job whose ranks sleep, and waits until all ranks run.
@@ -26,9 +26,9 @@ func asleep(t *testing.T, c *cluster.Cluster, ranks int, args ...string) *job {
 	return j
 }
 
-// pour is a shell script that writes $1 zero bytes every half second until the file %[1]s exists. It then writes the
-// sum of all bytes to the file %[1]s.$2.
-const pour = `i=0; while [ ! -e %[1]s ]; do head -c $1 /dev/zero; i=$((i + $1)); sleep 0.5; done; echo $i >%[1]s.$2`
+// writeZeros is a shell script with two arguments. It writes $1 zero bytes to standard output every half second until
+// the file %[1]s exists. It then writes the total number of bytes to the file %[1]s.$2.
+const writeZeros = `i=0; while [ ! -e %[1]s ]; do head -c $1 /dev/zero; i=$((i + $1)); sleep 0.5; done; echo $i >%[1]s.$2`
 
 // TestRekey configures sshd to exchange new keys every ten seconds and every megabyte, also on idle connections. No
 // input or output may be lost.
@@ -36,7 +36,7 @@ func TestRekey(t *testing.T) {
 	parallel(t, waiting)
 	c := own(t, cluster.Config{Nodes: 4, SSHD: []string{"RekeyLimit 1M 10s", "LogLevel DEBUG1"}})
 	stop, script := filepath.Join(c.Shared(), "stop"), filepath.Join(c.Shared(), "pour")
-	require.NoError(t, os.WriteFile(script, fmt.Appendf(nil, pour, stop), 0o644))
+	require.NoError(t, os.WriteFile(script, fmt.Appendf(nil, writeZeros, stop), 0o644))
 	j := run(t, c, "sh", "-c", fmt.Sprintf(`sh %[1]s 60000 fed | %[2]s --ssh native --ssh-args "-o RekeyLimit=1M" `+
 		`--hosts node[0001-0004] --tree kary:2 sh -c 'case $RANK in 0) wc -c;; 3) sh %[1]s 200000 sent;; `+
 		`*) while [ ! -e %[3]s ]; do sleep 0.5; done;; esac'`, script, program, stop))
@@ -58,8 +58,8 @@ func read(path string) string {
 	return string(text)
 }
 
-// TestFrozenNode freezes the processes of a node, while its kernel still answers. ibrun must give up the node after a
-// minute.
+// TestFrozenNode freezes the processes of a node, while its kernel still acknowledges packets. After a minute ibrun
+// must consider the node lost and end the job.
 func TestFrozenNode(t *testing.T) {
 	parallel(t, waiting)
 	c := own(t, cluster.Config{Nodes: 2})
@@ -72,7 +72,8 @@ func TestFrozenNode(t *testing.T) {
 		"its sshd has answered nothing for 1m0s|its host answers but its agent has been silent for 60 s)", o.stderr)
 }
 
-// TestStoppedRoot stops ibrun until its agents have given it up and ended. When ibrun continues, it must report that.
+// TestStoppedRoot stops ibrun by SIGSTOP until its agent has ended because it received nothing. When ibrun continues,
+// it must report that.
 func TestStoppedRoot(t *testing.T) {
 	parallel(t, waiting)
 	c := own(t, cluster.Config{Nodes: 1})

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSpawnOverNodes lets a rank on one node spawn a job on all hosts of its job. When ibrun is killed, no process of
-// either job may be left on any node.
+// TestSpawnOverNodes lets a rank on one node spawn a job on all hosts of its own job. If ibrun is then killed, no
+// process of either job may be left on any node.
 func TestSpawnOverNodes(t *testing.T) {
 	parallel(t, working)
 	c := shared(t, 4)
@@ -24,7 +24,7 @@ func TestSpawnOverNodes(t *testing.T) {
 	require.Equal(t, 8, strings.Count(o.stdout, " of 8\n"), o.stdout)
 	j := start(t, c, "-n", "1", "--hosts", "node[0001-0004]", "sh", "-c", `"$@"; exec sleep 1000`, "sh", client,
 		"-spawn", "4", "--", "sleep", "1000")
-	await(t, "the parent's node and the four nodes of its job run", func() bool { return everywhere(t, c) == 3*5 })
+	await(t, "reapers, agents and ranks of both jobs run", func() bool { return everywhere(t, c) == 3*5 })
 	require.NoError(t, j.cmd.Process.Kill())
 	j.wait()
 	requireNothingLeft(t, c)

@@ -20,7 +20,8 @@ import (
 // crew holds the processes of one job by their ids on the machine.
 type crew map[int]cluster.Proc
 
-// crewOf waits until each host runs `sleep MARK` each times. It returns these processes with their agents and reapers.
+// crewOf waits until each of the hosts has exactly as many processes `sleep MARK` as the argument each says. It returns
+// these processes with their agents and reapers.
 func crewOf(t *testing.T, c *cluster.Cluster, hosts []string, mark string, each int) crew {
 	all := crew{}
 	await(t, mark+" runs everywhere", func() bool {
@@ -75,7 +76,7 @@ func (all crew) left() (living []cluster.Proc) {
 	return living
 }
 
-// stopped is a job in which the test stops the agent on the host victim.
+// stopped represents a job. A test stops its agent on the host victim by SIGSTOP.
 type stopped struct {
 	name   string
 	victim string
@@ -87,10 +88,11 @@ type stopped struct {
 
 func (s *stopped) left() bool { return len(s.all.left()) > 0 }
 
-// TestStopped stops one agent in each of several jobs. A stopped agent neither notices that its link is closed nor ends
-// its ranks, so its reaper must do that. Each job has another launcher and so another kind of link. All jobs run at
-// once, since each takes a minute. Most of the stopped agents are inner nodes of their tree. Two jobs differ: an agent
-// that continues after 50 s must cost nothing, and if the root is killed as well, all processes must end.
+// TestStopped stops one agent in each of several jobs by SIGSTOP. A stopped agent neither notices that the connection
+// to its parent is closed nor kills its ranks, so its reaper must kill them. The jobs in forEver differ in the
+// launcher, and so in the kind of connection. All jobs run at the same time, since each takes a minute. The agent of
+// awhile continues after 50 s, and its job must succeed. The root of rootless is killed, and all processes of its job
+// must end.
 func TestStopped(t *testing.T) {
 	parallel(t, waiting)
 	c := own(t, cluster.Config{Nodes: 4, RSH: true})
@@ -143,8 +145,8 @@ func TestStopped(t *testing.T) {
 	requireNothingLeft(t, c)
 }
 
-// TestStoppedAndCut stops an agent and cuts off its node. The sshd on the node does not notice the cut, because it
-// waits for no data. The reaper must notice that its agent is stopped, and end all processes of the node.
+// TestStoppedAndCut stops an agent and cuts off its node. The sshd on the node does not notice the cut, because it has
+// no data to send. The reaper must notice that its agent is stopped, and end all processes of the node.
 func TestStoppedAndCut(t *testing.T) {
 	parallel(t, waiting)
 	c := own(t, cluster.Config{Nodes: 3})

@@ -17,10 +17,10 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// stick mounts a file system whose server does not answer (see test/stuck) at /tmp/net on a node. waits is closed when
-// a process waits for the file system and can no longer be killed. end stops the server, which releases these
-// processes.
-func stick(t *testing.T, c *cluster.Cluster, node string) (waits <-chan struct{}, end func()) {
+// mountStuck mounts a file system at /tmp/net on a node. The server of the file system, test/stuck, does not answer.
+// The channel waits is closed when a process waits for the file system and can no longer be killed. The function end
+// stops the server, which releases such processes.
+func mountStuck(t *testing.T, c *cluster.Cluster, node string) (waits <-chan struct{}, end func()) {
 	program := filepath.Join(c.Shared(), "stuck")
 	if _, err := os.Stat(program); err != nil {
 		require.NoError(t, product.Program(program, "ibrun/test/stuck"))
@@ -48,7 +48,8 @@ func stick(t *testing.T, c *cluster.Cluster, node string) (waits <-chan struct{}
 	}
 }
 
-// jobs returns the processes of jobs on a node: all but sshd and the server that stick has started.
+// jobs returns the processes of jobs on a node. These are all processes except for sshd and the server that mountStuck
+// has started.
 func jobs(t *testing.T, c *cluster.Cluster, node string) (found []cluster.Proc) {
 	all, err := c.Processes(node)
 	require.NoError(t, err)
@@ -74,8 +75,8 @@ func TestLimitOfFiles(t *testing.T) {
 	require.Equal(t, "300\n", o.stdout, o.stderr)
 }
 
-// TestHungStart lets a file system of an inner node hang when the ranks of the node start. The launch must fail in time
-// with a message about that, and leave only processes that cannot be killed.
+// TestHungStart lets a file system of an inner node hang when the ranks of the node start. The launch must fail at its
+// time limit with a message that names the system call, and leave only processes that cannot be killed.
 func TestHungStart(t *testing.T) {
 	parallel(t, waiting)
 	c := own(t, cluster.Config{Nodes: 3})
@@ -101,7 +102,7 @@ func TestHungStart(t *testing.T) {
 		{"name", "stat /tmp/net/none", []string{"/tmp/net/none", "-c", "exec sleep 1000"}, true},
 	} {
 		t.Run(h.name, func(t *testing.T) {
-			_, end := stick(t, c, node)
+			_, end := mountStuck(t, c, node)
 			defer end()
 			args := append([]string{"--launch-timeout", "5", "--no-preflight", "--tree", "chain", "-ppn", "2",
 				"--hosts", "node[0001-0003]"}, h.args...)
@@ -137,7 +138,7 @@ func TestUnkillable(t *testing.T) {
 	parallel(t, waiting)
 	c := own(t, cluster.Config{Nodes: 3})
 	const node = "node0002"
-	waits, end := stick(t, c, node)
+	waits, end := mountStuck(t, c, node)
 	defer end()
 	hung := func() (pid int) {
 		for _, p := range jobs(t, c, node) {
@@ -170,7 +171,7 @@ func TestUnkillable(t *testing.T) {
 	await(t, "nothing is left", func() bool { return len(jobs(t, c, node)) == 0 })
 
 	// A process that a rank leaves behind is reported, too. It does not make the job fail.
-	waits, end = stick(t, c, node)
+	waits, end = mountStuck(t, c, node)
 	defer end()
 	j = start(t, c, args("sh -c 'cat /tmp/net/program >/dev/null 2>&1 & "+
 		"until test -e /tmp/go; do sleep 0.01; done'; true")...)

@@ -19,7 +19,8 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// compiled compiles a program of the example for tools, with sanitizers. It returns a path that all nodes see.
+// compiled compiles the program name of cgo/tool/example with sanitizers for memory errors and undefined behavior. It
+// returns the path of the executable, which all nodes see.
 func compiled(t *testing.T, c *cluster.Cluster, name string) string {
 	t.Helper()
 	path := filepath.Join(c.Shared(), "tree-"+name)
@@ -33,9 +34,9 @@ func compiled(t *testing.T, c *cluster.Cluster, name string) string {
 	return path
 }
 
-// TestToolTree runs the example for tools. Its front end holds a job and starts a tree of communication processes on
-// additional hosts, which get the topology, hosts and ports. The back ends count the ranks on their nodes. The sum must
-// arrive at the front end over the connections of the tree.
+// TestToolTree runs the example of a tool in cgo/tool/example. Its front end holds the ranks of a job and starts a tree
+// of communication processes on additional hosts. These processes get the topology, hosts and ports of the tree. The
+// leaves of the tree count the ranks on their nodes, and the sum must arrive at the front end.
 func TestToolTree(t *testing.T) {
 	parallel(t, working)
 	c := shared(t, 4)
@@ -56,8 +57,9 @@ func TestToolTree(t *testing.T) {
 	requireNothingLeft(t, c)
 }
 
-// mpir is a gdb script that uses the MPIR interface: it sets MPIR_being_debugged, continues to the breakpoint
-// MPIR_Breakpoint and prints the table of processes. Then it executes the command %[2]s.
+// mpir is a gdb script that uses the MPIR interface. It sets MPIR_being_debugged, continues to the breakpoint
+// MPIR_Breakpoint and prints the table of processes. It then creates the file table in the folder %[1]s, waits until
+// the file go exists there, and executes the command %[2]s.
 const mpir = `set pagination off
 set confirm off
 handle SIGURG nostop noprint pass

@@ -76,8 +76,8 @@ func TestAllTreesOnSixtyFourNodes(t *testing.T) {
 // which the line was printed.
 var printed = regexp.MustCompile(`rank (\d+) line \d+ \w+ of (\d+)\n`)
 
-// TestLostAgentOfManyNodes kills an agent that has a third of all nodes below it. All agents below it must get a new
-// parent, so that new output of their ranks arrives.
+// TestLostAgentOfManyNodes kills an agent that has a third of all nodes below it. All agents below it must connect to a
+// new parent, so that lines which their ranks print after the kill arrive.
 func TestLostAgentOfManyNodes(t *testing.T) {
 	const nodes = 64
 	c := shared(t, nodes)
@@ -89,7 +89,7 @@ func TestLostAgentOfManyNodes(t *testing.T) {
 	j.kill(j.processes("node0001", role(reaper.Agent))...)
 	killed := time.Now()
 	from := len(j.out.String())
-	all := func() bool { // reports whether a line has arrived from each rank that it printed after the kill
+	all := func() bool { // reports whether each rank has printed a line after the kill that has arrived
 		fresh := map[string]bool{"0": true}
 		for _, line := range printed.FindAllStringSubmatch(j.out.String()[from:], -1) {
 			if ms, err := strconv.ParseInt(line[2], 10, 64); err == nil && ms > killed.UnixMilli() {
@@ -102,7 +102,7 @@ func TestLostAgentOfManyNodes(t *testing.T) {
 	t.Logf("%d nodes: they came again after %v", nodes, time.Since(killed).Round(time.Millisecond))
 	j.end(nodes, 1, lines, map[int]bool{0: true})
 	require.Equal(t, 125, j.cmd.ProcessState.ExitCode(), j.err.String())
-	_, why := j.same(nodes - 1)
+	_, why := j.commonResult(nodes - 1)
 	require.Contains(t, why, "rank 0")
 }
 

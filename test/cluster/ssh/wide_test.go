@@ -14,8 +14,8 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// controlOverNodes runs jobs in which one rank sleeps while all others wait in a collective. ibrun ctl ranks must name
-// the missing rank and its node, and ibrun ctl stacks must show that rank apart from the group of the others.
+// controlOverNodes runs jobs in which one rank sleeps while all other ranks wait in a collective. ibrun ctl ranks must
+// name the missing rank and its node. ibrun ctl stacks must show the sleeping rank and the waiting ranks as two groups.
 func controlOverNodes(t *testing.T, c *cluster.Cluster, nodes, ppn int, programs map[string]string) {
 	late, node := ppn+1, "node0002"
 	others := fmt.Sprintf("0-%d,%d-%d", late-1, late+1, nodes*ppn-1)
@@ -129,8 +129,8 @@ func playTraffic(t *testing.T, restarts int) {
 	}
 }
 
-// playSpare requires that the rank of a lost node starts again on a spare. The node is lost because its agent is killed
-// or, if cut is set, because the node is cut off.
+// playSpare starts a job with one rank per node and a spare node. The agent of one node is killed or, if cut is true,
+// the node is cut off. The rank of that node must start again on the spare.
 func playSpare(t *testing.T, cut bool) {
 	c := own(t, cluster.Config{Nodes: 4})
 	script := `echo $IBRUN_RESTART of $RANK
