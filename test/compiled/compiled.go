@@ -1,5 +1,5 @@
-// Package compiled compiles C programs for tests. It caches them in the user's cache directory, because compiling a
-// program takes longer than most tests.
+// Package compiled compiles C and C++ programs for tests. It keeps them in the user's cache directory, because
+// compiling a program takes longer than most tests.
 package compiled
 
 import (
@@ -15,13 +15,13 @@ import (
 	"ibrun/internal/executable"
 )
 
-// cache is the user's cache directory. It is determined when the package is initialized, before product.Run sets
+// cache is the user's cache directory. It is determined when the package is initialized, because product.Run later sets
 // XDG_CACHE_HOME to a temporary folder.
 var cache, errCache = os.UserCacheDir()
 
-// Program runs the compiler argv[0] with the arguments argv[1:] and "-o path", to make a program, library or object
-// file. If an earlier call had the same compiler, arguments, input files and headers in the folders of the input files,
-// Program copies the cached result to path instead.
+// Program runs the compiler argv[0] with the arguments argv[1:] and "-o path", which writes a program, library or
+// object file to path. If an earlier call had the same inputs (see digest), Program copies the cached result to path
+// instead of running the compiler.
 func Program(path string, argv ...string) error {
 	if errCache != nil {
 		return errCache
@@ -43,8 +43,9 @@ func Program(path string, argv ...string) error {
 	return nil
 }
 
-// digest returns the SHA-256 checksum of the inputs of a compiler in hexadecimal: its path, size and modification time,
-// its arguments, the contents of arguments that are files, and all headers in the folders of these files.
+// digest returns a checksum of the inputs of a compiler, as a string of hexadecimal digits. The inputs are the path,
+// size and modification time of the compiler argv[0], the arguments, the contents of arguments that are files, and the
+// contents of all *.h files in the folders of these files.
 func digest(argv []string) (string, error) {
 	compiler, err := exec.LookPath(argv[0])
 	if err != nil {
@@ -78,7 +79,7 @@ func digest(argv []string) (string, error) {
 	return fmt.Sprintf("%x", sum.Sum(nil)), nil
 }
 
-// link runs the compiler with the output file path, and copies this file to cached.
+// link runs the compiler argv with the output file path, and copies this file to cached.
 func link(cached, path string, argv []string) error {
 	if out, err := exec.Command(argv[0], append(argv[1:len(argv):len(argv)], "-o", path)...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%w\n%s", err, out)

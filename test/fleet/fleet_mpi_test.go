@@ -18,7 +18,7 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// Source files of the programs that run on the nodes. They belong to package test/mpi, whose tests run them under ibrun.
+// Source files of the programs that run on the nodes. The tests of package test/mpi run the same programs under ibrun.
 const (
 	mpiSource    = "../mpi/testdata/mpi.c"        // a program of MPI, in C
 	clientSource = "../mpi/testdata/pmixclient.c" // a client of PMIx, in C
