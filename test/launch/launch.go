@@ -1,4 +1,5 @@
-// Package launch runs ibrun for tests. A test waits until ibrun exits, or starts a job and controls it with ibrun ctl.
+// Package launch runs ibrun for tests. Ibrun and Finish wait until ibrun exits. Start returns while the job runs, so that
+// the test can control the job with ibrun ctl.
 //
 //	func TestMain(m *testing.M) { os.Exit(product.Run(m, &launch.Program)) }
 //	func TestTrue(t *testing.T) { o := launch.Ibrun(t, "-n", "2", "true"); require.Equal(t, 0, o.Code, o.Stderr) }
@@ -23,10 +24,10 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// Program is the path of ibrun. TestMain must set it.
+// Program is the path of the ibrun that tests run. TestMain must set it, for example by product.Run.
 var Program string
 
-// timeout is the time after which an ibrun is killed, so that a test cannot hang.
+// timeout is the time that an ibrun may run. After that it is killed, so that a test cannot hang.
 const timeout = 3 * time.Minute
 
 // Outcome holds the exit code and the output of a program that has ended.
@@ -36,8 +37,8 @@ type Outcome struct {
 	Stderr string // without lines that begin with "ibrun: waiting for"
 }
 
-// Command returns a command that runs ibrun in a new temporary folder. ibrun is killed when the test ends, or three
-// minutes after this call.
+// Command returns a command that runs ibrun with these arguments in a new temporary folder. ibrun is killed three
+// minutes after the call of Command or at the end of the test, whichever is first.
 func Command(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
@@ -47,14 +48,15 @@ func Command(t testing.TB, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Ibrun runs ibrun, waits for it, and returns its exit code and output.
+// Ibrun runs ibrun with these arguments and the limits of Command, waits for it, and returns its exit code and output.
 func Ibrun(t testing.TB, args ...string) Outcome {
 	t.Helper()
 	return Finish(t, Command(t, args...))
 }
 
-// Finish runs a command, waits for it, and returns its exit code and output. If cmd.Stdout or cmd.Stderr is set, the
-// output goes there, and the same field of the Outcome is empty.
+// Finish runs cmd, waits for it, and returns its exit code and output. The exit code is -1 if a signal killed the
+// program. If cmd.Stdout or cmd.Stderr is set, the output goes there, and the field of that name in the Outcome is
+// empty.
 func Finish(t testing.TB, cmd *exec.Cmd) Outcome {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -71,8 +73,8 @@ func Finish(t testing.TB, cmd *exec.Cmd) Outcome {
 	return Outcome{cmd.ProcessState.ExitCode(), stdout.String(), product.Complaints(stderr.String())}
 }
 
-// Went requires that the program exited with code 0, that its standard output consists of these lines in any order, and
-// that its standard error is empty. A failure message includes context.
+// Went requires that the program exited with code 0, that its standard output consists of lines in any order, and that
+// its standard error is empty. Otherwise the test fails with a message that contains context.
 func (o Outcome) Went(t testing.TB, lines []string, context ...any) {
 	t.Helper()
 	require.Equal(t, 0, o.Code, "%v: %s%s", context, o.Stdout, o.Stderr)
@@ -80,15 +82,16 @@ func (o Outcome) Went(t testing.TB, lines []string, context ...any) {
 	require.Empty(t, o.Stderr, context...)
 }
 
-// Lines returns the sorted lines of a text.
+// Lines splits a text into lines and returns them sorted, without white space at the beginning and the end of the text.
 func Lines(text string) []string {
 	return slices.Sorted(strings.SplitSeq(strings.TrimSpace(text), "\n"))
 }
 
-// Job is a running ibrun. Its control socket is in a temporary folder, so that ibrun ctl finds no other job there.
+// Job is an ibrun that has been started by Start. Its control socket is in a new temporary folder, so that ibrun ctl
+// with the environment Env finds only this job.
 type Job struct {
 	Cmd      *exec.Cmd
-	Env      []string // the environment of ibrun and of the commands that Run and Ctl start
+	Env      []string // environment of ibrun, and of commands that Run and Ctl start
 	Out, Err screen.Screen
 
 	t testing.TB
@@ -131,8 +134,8 @@ func (j *Job) Wait() int {
 	return j.Cmd.ProcessState.ExitCode()
 }
 
-// Run runs a program, waits for it, and returns its exit code and output. The program has the environment of the job,
-// by which ibrun ctl and the library for tools find the job's control socket.
+// Run runs a program with the environment j.Env, waits for it, and returns its exit code and output. From this
+// environment, ibrun ctl and programs of the library for tools (cgo/tool) get the folder of the job's control socket.
 func (j *Job) Run(program string, args ...string) Outcome {
 	j.t.Helper()
 	cmd := exec.CommandContext(j.t.Context(), program, args...)
@@ -146,8 +149,8 @@ func (j *Job) Ctl(args ...string) Outcome {
 	return j.Run(Program, append([]string{"ctl"}, args...)...)
 }
 
-// Until runs ibrun ctl with these arguments again and again until its standard output matches the regular expression
-// pattern, and returns this output.
+// Until repeats ibrun ctl with the arguments args until its standard output matches the regular expression pattern, and
+// returns that output. The test fails after the time limit of package waitfor.
 func (j *Job) Until(pattern string, args ...string) (answer string) {
 	j.t.Helper()
 	found := regexp.MustCompile(pattern)
@@ -158,7 +161,7 @@ func (j *Job) Until(pattern string, args ...string) (answer string) {
 	return answer
 }
 
-// End ends the job with ibrun ctl end, and requires that ibrun exits with code 143, which stands for SIGTERM.
+// End ends the job with "ibrun ctl end", and requires that ibrun exits with code 143 (128 + SIGTERM).
 func (j *Job) End() {
 	j.t.Helper()
 	require.Equal(j.t, 0, j.Ctl("end").Code)
