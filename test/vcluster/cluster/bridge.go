@@ -14,8 +14,9 @@ import (
 // bridgeName is the bridge's name in its own network namespace.
 const bridgeName = "br0"
 
-// bridge is the cluster's switch: a network namespace with one bridge and one port per host. The descriptor fd keeps
-// the namespace alive. Once fd is closed and the hosts have ended, the kernel removes the namespace with its devices.
+// bridge represents the switch of the cluster: a network namespace with one Linux bridge, which has a port for each
+// host. The descriptor fd refers to the namespace and keeps it alive. Once fd is closed and all hosts have ended, the
+// kernel removes the namespace with its devices.
 type bridge struct{ fd int }
 
 func newBridge() (*bridge, error) {
@@ -73,9 +74,9 @@ func ip(lines ...string) error {
 	return nil
 }
 
-// introduce flushes the neighbor table of h and sends one datagram from h to every other host, so that h and the others
-// resolve each other's link addresses at once. Without it, a host that failed to resolve an address while h was cut off
-// would report "no route to host" for up to one more second.
+// introduce clears the neighbor table of h and sends one datagram from h to each of the other hosts. This makes all of
+// them resolve link addresses again. Without it, a host that could not resolve the link address of h during a cut would
+// report "no route to host" for up to one more second.
 func introduce(h *host, others []*host) error {
 	fd, err := unix.Open(fmt.Sprintf("/proc/%d/ns/net", h.pid()), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -90,7 +91,7 @@ func introduce(h *host, others []*host) error {
 			if other == h {
 				continue
 			}
-			c, err := net.Dial("udp4", net.JoinHostPort(other.address, "9")) // the discard port; the number does not matter
+			c, err := net.Dial("udp4", net.JoinHostPort(other.address, "9")) // any port: only the ARP request matters
 			if err != nil {
 				return err
 			}
@@ -113,9 +114,9 @@ func inNetwork(fd int, f func() error) error {
 	})
 }
 
-// onThread calls f on a new thread that ends when f returns, so that f may change the namespaces of the thread. It
-// never uses the main thread. That thread does not end, and /proc/PID/ns shows its namespaces as those of the process,
-// so killAll would take this process for one of the host and kill it.
+// onThread calls f on a new thread, which f may move to other namespaces. The thread ends when f returns. onThread
+// never calls f on the main thread, which does not end with its goroutine. As /proc/PID/ns shows the namespaces of the
+// main thread, killAll would then take this process for one of a host and kill it.
 func onThread(f func() error) error {
 	done := make(chan error, 1)
 	go func() {

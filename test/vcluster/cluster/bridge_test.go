@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMainThreadStays makes 64 concurrent calls of onThread. None of them may run on the main thread.
+// TestMainThreadStays calls onThread from many goroutines at the same time. No call may use the main thread.
 func TestMainThreadStays(t *testing.T) {
 	const calls = 64
 	var all, here sync.WaitGroup

@@ -1,13 +1,13 @@
 // Package cluster makes a virtual cluster on one machine. Each node has its own network, host name, process ids,
 // mounts, IPC and sshd. A bridge in a separate network namespace connects the nodes.
 //
-// Outside its namespaces the package changes only three kinds of state: one directory under /tmp, its cgroups, and some
-// kernel limits, which it raises. Close removes everything except for the raised limits. If the calling process is
-// killed, a sweeper process does the same. The package needs root.
+// Outside of its namespaces, the package creates one directory under /tmp and some cgroups, and raises some kernel
+// limits. Close removes the directory and the cgroups, but does not restore the limits. If the calling process is
+// killed, a sweeper process removes them. The package needs root.
 //
-// Commands run on the front, an additional host. It shares process ids, /tmp and the home directory with the machine,
-// and the network, /etc and the ssh keys with the nodes. Any program that imports this package is also executed as an
-// init, a sweeper or a client of the cluster; role.go lists these roles.
+// Commands run on an additional host, the front. It shares process ids, /tmp and the home directory with the machine.
+// It shares /etc and the ssh keys with the nodes, and is connected to their network. The package executes the program
+// that imports it again, in the roles that role.go lists.
 package cluster
 
 import (
@@ -26,7 +26,7 @@ import (
 // FrontName is the host name of the host from which commands are run.
 const FrontName = "front"
 
-// maxNodes is the largest number of nodes. A Linux bridge has at most 1,023 ports, and the front uses one of them.
+// maxNodes is the largest number of nodes. A Linux bridge has at most 1,023 ports, one of which connects the front.
 const maxNodes = 1022
 
 // ErrNotRoot is returned by Up if the caller may not create namespaces.
@@ -37,10 +37,10 @@ var ErrNotRoot = errors.New("a virtual cluster needs root: network and mount nam
 type Config struct {
 	Nodes int      // node0001 to nodeNNNN
 	RSH   bool     // also a real rsh server on each node: inetd with in.rshd
-	NoSSH bool     // start no sshd, only the rsh stand-in, which makes Up four times faster
+	NoSSH bool     // start only the rsh stand-in and no sshd; Up then takes a quarter of the time
 	Kex   string   // key exchange of the nodes' sshd, for example curve25519-sha256; "" selects sshd's default
-	SSHD  []string // lines at the top of the nodes' sshd_config; sshd uses the first value of each keyword
-	Share []string // directories visible on the nodes too, at the same path, besides the module's root
+	SSHD  []string // lines at the top of the nodes' sshd_config, where they override the lines of this package
+	Share []string // further directories, besides the module's root, that nodes see at the path of the machine
 }
 
 // Cluster is a running virtual cluster.
@@ -185,10 +185,11 @@ func (c *Cluster) Nodes() []string {
 // Shared returns a directory that the machine, the front and all nodes see at the same path.
 func (c *Cluster) Shared() string { return filepath.Join(c.dir, "shared") }
 
-// Etc returns the directory that the front and all nodes see as /etc. They all see a change of a file in it.
+// Etc returns the path, on the machine, of the directory that the front and all nodes see as /etc. A change of a file
+// there takes effect on all of them.
 func (c *Cluster) Etc() string { return filepath.Join(c.dir, "etc") }
 
-// Log returns the path of the log file of a host, which has the output of its init, sshd and inetd.
+// Log returns the path of the log file of a host. It contains the output of the init, sshd and inetd of the host.
 func (c *Cluster) Log(name string) string { return filepath.Join(c.dir, "log", name) }
 
 // Address returns the IPv4 address of a host, or "" if there is no such host.
@@ -205,10 +206,10 @@ func (c *Cluster) Root(name string) string { return fmt.Sprintf("/proc/%d/root",
 // VRSH returns the path of the rsh stand-in's client, for --launcher-exec. It is the same on the front and all nodes.
 func (c *Cluster) VRSH() string { return runDir + "/vrsh" }
 
-// Command returns a command that runs on the front. The process executes the program in place, so the command's process
-// id is that of the program, and signals reach the program directly. Dir, Env and the standard files have their usual
-// effect. Dir must exist on the front, like a directory under /tmp, the home directory or the module; otherwise the
-// program runs in /.
+// Command returns a command that runs args on the front. The process enters the namespaces of the front and then
+// executes the program, which keeps the process id. So signals to the process reach the program. Dir, Env and the
+// standard files of the command have their usual effect. If Dir does not exist on the front, the program runs in /. The
+// front has the same /tmp, home directory and module as the machine.
 func (c *Cluster) Command(ctx context.Context, args ...string) *exec.Cmd {
 	front := c.hosts[0]
 	argv := append([]string{roleEnter, strconv.Itoa(front.pid()), c.groups.line(FrontName)}, args...)
@@ -226,8 +227,8 @@ func (c *Cluster) Exec(ctx context.Context, node string, args ...string) *exec.C
 	return cmd
 }
 
-// startSweeper starts the process that removes the cluster's directory and cgroups once c.hold is closed, by Close or
-// by the end of this process.
+// startSweeper starts a process that runs until c.hold is closed, by Close or because this process has ended. It then
+// removes the directory and the cgroups of the cluster.
 func (c *Cluster) startSweeper() error {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -262,5 +263,5 @@ func moduleRoot() string {
 	}
 }
 
-// stopDeadline limits each step of stopping a host, such as the end of its init.
+// stopDeadline limits each wait for processes to end after they were killed or told to end.
 const stopDeadline = 10 * time.Second

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Cut disconnects a host from the network: packets to and from it are dropped. Its processes run on and its link stays
-// up.
+// Cut disconnects a host from the network: the bridge drops all packets to and from it. The processes of the host run
+// on, and its network interface stays up.
 func (c *Cluster) Cut(name string) error { return c.fault(name, c.bridge.cut) }
 
 // Heal undoes Cut. When it returns, the other hosts can connect to the host again.
@@ -16,8 +16,8 @@ func (c *Cluster) Heal(name string) error {
 	return c.fault(name, func(h *host) error { return errors.Join(c.bridge.heal(h), introduce(h, c.hosts)) })
 }
 
-// Kill kills every process of a host except for its init. The host's network stack still works: it closes the
-// connections of the processes and refuses new ones.
+// Kill kills every process of a host except for its init. The network stack of the host still works. It closes the
+// connections of the killed processes and refuses new ones.
 func (c *Cluster) Kill(name string) error {
 	return c.fault(name, func(h *host) error {
 		if h.isFront() {
@@ -36,7 +36,7 @@ func (c *Cluster) Kill(name string) error {
 	})
 }
 
-// Crash simulates a power failure: it calls Cut and then Kill, so that no peer sees a connection close.
+// Crash simulates a power failure. It calls Cut and then Kill, so that peers do not see their connections close.
 func (c *Cluster) Crash(name string) error {
 	if err := c.Cut(name); err != nil {
 		return err
@@ -54,7 +54,8 @@ func (c *Cluster) Start(name string) error {
 	})
 }
 
-// Freeze stops all processes of a host. The host's network stack still accepts connections, but no process answers.
+// Freeze stops all processes of a host. The network stack of the host still acknowledges data and accepts connections,
+// but no process replies.
 func (c *Cluster) Freeze(name string) error {
 	return c.fault(name, func(h *host) error {
 		h.frozen = true
@@ -76,8 +77,9 @@ func (c *Cluster) thaw(h *host) error {
 	return signalAll(h.pid(), syscall.SIGCONT, 0)
 }
 
-// CPU returns the CPU time that the processes of a host have used so far, including processes that have ended. When
-// many nodes share a few cores, it measures the cost of a node better than elapsed time does.
+// CPU returns the CPU time that all processes of a host have used since the start of the cluster, including those that
+// have ended. When nodes share the cores of one machine, CPU time measures the load of a node better than elapsed time
+// does.
 func (c *Cluster) CPU(name string) (used time.Duration, err error) {
 	err = c.fault(name, func(h *host) (err error) {
 		used, err = c.groups.cpu(h.name)

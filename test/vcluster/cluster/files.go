@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// runDir is the directory, on every host, of the rsh stand-in's client and of the sockets of the nodes.
+	// runDir is the directory, on every host, that contains vrsh, the client of the rsh stand-in, and the sockets of
+	// all nodes.
 	runDir = "/run/vcluster"
 	// nodePath is the PATH of a login on a node.
 	nodePath = runDir + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -23,9 +24,9 @@ const (
 	homeDir = "/root"
 )
 
-// writeFiles fills the cluster's directory. Its parts are etc (the /etc of all hosts), home (the initial content of
-// each home directory), run (mounted at runDir), shared, log, and id (the identity files of each host, such as
-// machine-id).
+// writeFiles fills the directory of the cluster. It contains etc, the /etc of all hosts; home, the initial content of
+// each home directory; run, which is mounted at runDir; id, the files machine-id, boot_id and hostname of each host;
+// and the empty directories shared and log.
 func writeFiles(dir string, cfg Config, hosts []*host) error {
 	for _, sub := range []string{"run/rsh", "shared", "log", "id", "home/.ssh"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
@@ -71,7 +72,8 @@ func writeFiles(dir string, cfg Config, hosts []*host) error {
 	return nil
 }
 
-// copySelf copies this program to path. A copy that is named vrsh acts as the client of the rsh stand-in.
+// copySelf copies the executable of this process to path. If the copy is called vrsh, it acts as the client of the rsh
+// stand-in (role.go).
 func copySelf(path string) error {
 	from, err := os.Open("/proc/self/exe")
 	if err != nil {
@@ -107,8 +109,8 @@ func etcFiles(hosts []*host) map[string]string {
 		"etc/resolv.conf": "",
 		"etc/nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files\nservices: files\nprotocols: " +
 			"files\n",
-		// This file is empty because bash reads it for every command that sshd starts, and measurements of ssh would
-		// include the time.
+		// This file is empty, because bash reads it for every command that sshd starts. The time would be included in
+		// measurements of ssh.
 		"etc/bash.bashrc":    "",
 		"etc/vcluster/inetd": "shell stream tcp nowait.60000 root /usr/sbin/in.rshd in.rshd\n",
 		"etc/pam.d/rsh": "auth required pam_rhosts.so\naccount required pam_permit.so\nsession required " +
@@ -173,8 +175,9 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// coverage returns GOCOVERDIR with its value, if test/coverage has set it, for the environment of a process on a host.
-// Sessions on nodes do not inherit the variable.
+// coverage returns the variable GOCOVERDIR, in the form "key=value", for the environment of a process on a host. It
+// returns nil if this process does not have the variable, which package product sets for measurements of coverage.
+// Sessions on nodes do not inherit it.
 func coverage() []string {
 	if dir := os.Getenv("GOCOVERDIR"); dir != "" {
 		return []string{"GOCOVERDIR=" + dir}

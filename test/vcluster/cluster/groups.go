@@ -10,16 +10,17 @@ import (
 	"time"
 )
 
-// These are the mount points of the cgroup hierarchies, which need not exist. Version 1 is preferred, because on a
-// machine with both versions only version 1 has controllers.
+// These paths are the mount points of cgroup hierarchies. If the machine has hierarchies of version 1, the package uses
+// those, because the controllers are then not available in version 2.
 const (
 	freezerV1 = "/sys/fs/cgroup/freezer"
 	cpuV1     = "/sys/fs/cgroup/cpuacct"
 	cgroupV2  = "/sys/fs/cgroup"
 )
 
-// groups locates the cluster's cgroups. Each host has one in each hierarchy, to freeze its processes and to count their
-// CPU time. If no hierarchy is writable, freeze and count are empty, and Freeze stops processes by SIGSTOP.
+// groups holds the paths of the cgroups of a cluster. In each of the directories freeze and count, every host has a
+// cgroup. Freeze and CPU use them. If the hierarchies are not writable, both paths are empty, and Freeze sends SIGSTOP
+// instead.
 type groups struct {
 	freeze string // directory of the cluster in the hierarchy that freezes
 	count  string // directory in the one that counts
@@ -79,7 +80,8 @@ func (g groups) dirs() []string {
 	return dirs
 }
 
-// line returns the paths of the cgroup.procs files of a host, separated by spaces.
+// line returns the paths of the files cgroup.procs of a host, separated by spaces. It returns "" if the host has no
+// cgroup.
 func (g groups) line(name string) string {
 	var files []string
 	for _, dir := range g.dirs() {
@@ -88,7 +90,7 @@ func (g groups) line(name string) string {
 	return strings.Join(files, " ")
 }
 
-// set freezes or thaws a host and waits until the kernel reports the new state, for at most 5 s.
+// set freezes or thaws a host and waits until the kernel reports the new state. After five seconds it returns an error.
 func (g groups) set(name string, frozen bool) error {
 	file, word, seen, want := "cgroup.freeze", "0", "cgroup.events", "frozen 0"
 	if frozen {
@@ -117,7 +119,7 @@ func (g groups) set(name string, frozen bool) error {
 	return fmt.Errorf("%s is not %q after 5s", filepath.Join(dir, seen), want)
 }
 
-// thaw thaws a host. It has no effect if the host is not frozen.
+// thaw thaws a host and ignores errors. It has no effect if the host is not frozen.
 func (g groups) thaw(name string) {
 	if g.freeze != "" {
 		_ = g.set(name, false)
@@ -148,7 +150,7 @@ func (g groups) cpu(name string) (time.Duration, error) {
 	return time.Duration(usec) * time.Microsecond, nil
 }
 
-// remove kills the processes that are left in the cluster's cgroups and removes the cgroups.
+// remove kills the processes that are left in the cgroups of the cluster, and removes these cgroups.
 func (g groups) remove() {
 	dirs := g.dirs()
 	if g.pin != "" {

@@ -29,8 +29,8 @@ type host struct {
 	frozen  bool
 }
 
-// newHost returns the host with index i. Host 0 is the front and has the address 10.77.0.1. Node i has the address
-// 10.77.x.y, where each x has 250 nodes.
+// newHost returns the host with index i. Host 0 is the front, with the address 10.77.0.1. Hosts 1 to 250 are the nodes
+// 10.77.1.1 to 10.77.1.250, hosts 251 to 500 have addresses from 10.77.2.1 on, and so on.
 func newHost(i int) *host {
 	if i == 0 {
 		return &host{name: FrontName, address: "10.77.0.1"}
@@ -45,7 +45,8 @@ func (h *host) isFront() bool { return h.index == 0 }
 func (h *host) port() string  { return fmt.Sprintf("p%d", h.index) }
 func (h *host) pid() int      { return h.init.Process.Pid }
 
-// start starts the host's init in new namespaces. The init then waits for the order "setup", which boot sends.
+// start starts the init of the host in new namespaces and adds it to the host's cgroups. The init waits for the order
+// setup, which boot sends.
 func (h *host) start(dir string, g groups) error {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -110,7 +111,7 @@ func (h *host) order(deadline time.Time, o order) error {
 	return nil
 }
 
-// boot sends the setup to the init and returns when the host's servers listen.
+// boot sends the order setup to the init, and returns when the servers of the host listen. It waits for at most 60 s.
 func (h *host) boot(ctx context.Context, dir string, cfg Config, share []string) error {
 	deadline := time.Now().Add(60 * time.Second)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
@@ -131,8 +132,8 @@ func (h *host) boot(ctx context.Context, dir string, cfg Config, share []string)
 	return err
 }
 
-// stop ends the host's init and all its processes. When the init of a node ends, the kernel kills all processes of the
-// node. The front has no process ids of its own, so stop kills its processes one by one.
+// stop ends the init of the host and all its processes. When the init of a node ends, the kernel kills all processes of
+// the node. The front has no PID namespace, so stop kills its processes itself.
 func (h *host) stop() error {
 	if h.init == nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setup is the description of a host that its init receives with its first order.
+// setup describes a host. The init of the host receives it with its first order.
 type setup struct {
 	Name, Address string
 	Front         bool // no process ids of its own, no servers
@@ -22,7 +22,7 @@ type setup struct {
 	SSH, RSH      bool
 }
 
-// initState is the state of a host's init, which starts the servers and reaps all orphans of a node.
+// initState represents the state of an init. On a node, the init starts the servers and reaps all orphans.
 type initState struct {
 	setup   setup
 	reaper  *reaper
@@ -41,7 +41,7 @@ func runInit() int {
 	for {
 		var o order
 		if orders.Decode(&o) != nil {
-			return 0 // The process that made the cluster has closed the control socket, or has ended.
+			return 0 // The process that made the cluster has ended or has stopped this host.
 		}
 		var r reply
 		if err := s.obey(o); err != nil {
@@ -84,7 +84,7 @@ func (s *initState) network() error {
 	for path, value := range map[string]string{
 		"/proc/sys/net/ipv6/conf/all/disable_ipv6": "1", "/proc/sys/net/core/somaxconn": "4096",
 	} {
-		_ = os.WriteFile(path, []byte(value), 0) // Not every kernel lets a namespace change these values.
+		_ = os.WriteFile(path, []byte(value), 0) // Ignore errors: some kernels do not have these files in a namespace.
 	}
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -178,8 +178,8 @@ func (s *initState) server(port int, path string, argv, env []string) error {
 	return fmt.Errorf("%s does not listen on port %d after 20s", path, port)
 }
 
-// stopAll kills every process of the node except for this one, and returns when none is left. The kernel closes their
-// sockets.
+// stopAll kills every process of the node except for its init, which is this process. It returns when no process is
+// left, or an error after five seconds.
 func (s *initState) stopAll() error {
 	if s.rsh != nil {
 		s.rsh.Close()

@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// places lists the directories of a node in which a job could leave files.
-var places = []string{"/tmp", "/var/tmp", "/dev/shm", "/run", "/root"}
+// jobDirs lists the directories of a node in which a job could leave files.
+var jobDirs = []string{"/tmp", "/var/tmp", "/dev/shm", "/run", "/root"}
 
-// Files returns all files in places on all nodes, as NODE:PATH. It enters no mount point, because directories that are
-// mounted there, such as the module, are shared between the nodes.
+// Files returns the files on all nodes in directories where a job could leave some, as NODE:PATH. It does not enter
+// mount points below these directories, because what is mounted there is shared between the nodes.
 func (c *Cluster) Files() map[string]bool {
 	files := map[string]bool{}
 	for _, node := range c.Nodes() {
 		root := c.Root(node)
-		for _, top := range places {
+		for _, top := range jobDirs {
 			var own, at unix.Stat_t
 			base := root + top
 			if unix.Stat(base, &own) != nil {
@@ -39,8 +39,8 @@ func (c *Cluster) Files() map[string]bool {
 	return files
 }
 
-// Litter returns the sorted files that Files finds now and that are missing in before. It omits the copy of ibrun in a
-// node's cache, which is meant to stay for later jobs.
+// Litter returns, in order, the files that Files finds and that are not in before. It omits the copy of ibrun in the
+// cache of a node, which later jobs use.
 func (c *Cluster) Litter(before map[string]bool) (found []string) {
 	const cache = "/root/.cache/ibrun"
 	for file := range c.Files() {

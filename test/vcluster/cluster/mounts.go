@@ -57,10 +57,10 @@ func mountAll(s setup) error {
 	return m.err
 }
 
-// mounter makes mounts. After the first error, which err holds, its methods have no effect.
+// mounter makes mounts. The field err holds the first error. After an error no further mounts are made.
 type mounter struct{ err error }
 
-// open opens the source of a bind mount with O_PATH. It returns nil if the source does not exist.
+// open returns a descriptor with O_PATH for the source of a bind mount, or nil if the source does not exist.
 func (m *mounter) open(path string) *os.File {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -97,9 +97,9 @@ func (m *mounter) dir(path string, mode os.FileMode) {
 	}
 }
 
-// home mounts a new file system on root's home directory and copies the template, which has the cluster's ssh keys,
-// into it. On the front it also makes links to the files of the machine's home directory old, except for .ssh and
-// .rhosts, so that tools find their caches.
+// home mounts a new tmpfs on root's home directory and copies template there, which contains the ssh keys of the
+// cluster. On the front it also makes links to the files in old, the home directory of the machine, so that tools find
+// their caches. It makes no links to .ssh and .rhosts.
 func (m *mounter) home(template, old *os.File, front bool) {
 	if front && old != nil {
 		m.dir("/run/home", 0o700)
@@ -133,7 +133,8 @@ func (m *mounter) home(template, old *os.File, front bool) {
 	}
 }
 
-// same reports whether path still leads to f, so that f need not be mounted there. It also returns true if f is nil.
+// same reports whether path leads to the open file f, so that no mount is needed. If f is nil, there is nothing to
+// mount, and same returns true.
 func same(f *os.File, path string) bool {
 	if f == nil {
 		return true // nothing to share

@@ -64,7 +64,7 @@ func TestFourNodes(t *testing.T) {
 				out, err := c.Exec(t.Context(), node, "cat", file).Output()
 				require.NoError(t, err)
 				require.NotEmpty(t, bytes.TrimSpace(out))
-				require.False(t, seen[string(out)], "%s of %s is equal to that of another node", file, node)
+				require.False(t, seen[string(out)], "%s of %s must differ from that of other nodes", file, node)
 				seen[string(out)] = true
 			}
 		}
@@ -111,10 +111,10 @@ func TestFourNodes(t *testing.T) {
 		require.Contains(t, fails(t, c, probe), "timed out")
 		require.Equal(t, "node0003", front(t, c, "ssh node0003 hostname"))
 		out, err := c.Exec(t.Context(), "node0002", "hostname").Output()
-		require.NoError(t, err, "a node that is cut off must still run commands")
+		require.NoError(t, err, "Exec must work on a node that is cut off")
 		require.Equal(t, "node0002\n", string(out))
-		// The front sends three ARP requests for the address of node0002, one per second. After that it reports for a
-		// second that there is no route. Heal must end that second.
+		// The front sends three ARP requests for node0002 at intervals of a second. When no reply comes, it reports "no
+		// route to host" for about a second. Heal must end that period.
 		front(t, c, "ip neigh flush all")
 		fails(t, c, "timeout 2.6 ssh node0002 true")
 		require.NoError(t, c.Heal("node0002"))
@@ -196,7 +196,8 @@ func running(t *testing.T, c *cluster.Cluster, host, program string) (n int) {
 	return n
 }
 
-// leftovers returns the mounts and the children of this process, which a cluster could leave behind.
+// leftovers returns the mounts of the machine and the children of this process. They must be the same before and after
+// a cluster.
 func leftovers(t *testing.T) []string {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mounts")
@@ -214,10 +215,10 @@ func leftovers(t *testing.T) []string {
 	return left
 }
 
-// TestMaker runs in a child process of TestMakerKilled: it makes a cluster, freezes a node and waits to be killed.
+// TestMaker makes a cluster, freezes a node and waits to be killed. TestMakerKilled runs it in a child process.
 func TestMaker(t *testing.T) {
 	if os.Getenv("VCLUSTER_MAKER") == "" {
-		return // This process is not a child of TestMakerKilled.
+		return // TestMakerKilled has not started this process.
 	}
 	c := cluster.Require(t, cluster.Config{Nodes: 2, NoSSH: true})
 	require.NoError(t, c.Command(t.Context(), "sh", "-c", "setsid sleep 4321 >/dev/null 2>&1 </dev/null &").Run())
@@ -251,7 +252,7 @@ func TestMakerKilled(t *testing.T) {
 	})
 }
 
-// machineRuns reports whether any process of the machine has word as its last argument.
+// machineRuns reports whether the machine has a process whose last argument is word.
 func machineRuns(t *testing.T, word string) bool {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")

@@ -11,12 +11,12 @@ import (
 
 // Proc is a process on a host.
 type Proc struct {
-	Pid     int // the process id on the machine, which syscall.Kill takes
-	NodePid int // the process id on the node
+	Pid     int // the process id on the machine, as in syscall.Kill
+	NodePid int // the process id that processes on the host see, or 0 if the process has ended
 	Argv    []string
 }
 
-// String returns the process id on the machine and the arguments, separated by spaces.
+// String returns p.Pid and the arguments, separated by spaces.
 func (p Proc) String() string { return fmt.Sprintf("%d %s", p.Pid, strings.Join(p.Argv, " ")) }
 
 // Processes returns all live processes of a host except for its init.
@@ -28,7 +28,8 @@ func (c *Cluster) Processes(name string) (procs []Proc, err error) {
 	return procs, err
 }
 
-// AllProcesses returns the result of Processes for each host, by the host's name. It reads /proc only once.
+// AllProcesses returns the processes of each host except for its init. The keys of the map are host names. AllProcesses
+// reads /proc once, and so is faster than a call of Processes for each host.
 func (c *Cluster) AllProcesses() (map[string][]Proc, error) {
 	names := map[string]string{} // of hosts, by their network namespaces
 	inits := map[int]bool{}
@@ -48,8 +49,8 @@ func (c *Cluster) AllProcesses() (map[string][]Proc, error) {
 	return all, err
 }
 
-// processes returns all processes in the network namespace of holder, except for the process id except. Zombies are not
-// among them, because they have no namespace.
+// processes returns all processes in the network namespace of the process holder, except for the process except. It
+// does not return zombies, because they are in no namespace.
 func processes(holder, except int) (procs []Proc, err error) {
 	want, err := networkOf(holder)
 	if err != nil {
@@ -91,7 +92,7 @@ func newProc(pid int) Proc {
 	return p
 }
 
-// nodePid returns the id of a process in its innermost namespace, or 0 if the process has ended.
+// nodePid returns the id of a process in its innermost PID namespace, or 0 if the process has ended.
 func nodePid(pid int) int {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -107,8 +108,8 @@ func nodePid(pid int) int {
 	return 0
 }
 
-// signalAll sends sig once to each process of a host except for one. It lists the processes again until it finds no new
-// one.
+// signalAll sends sig once to each process in the network namespace of the process holder, except for the process
+// except. It repeats this for processes that have been started in the meantime, until there are none.
 func signalAll(holder int, sig syscall.Signal, except int) error {
 	met := map[int]bool{}
 	for {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// reaper starts the children of an init, and reaps its children and the orphans of the node when they end.
+// reaper starts child processes of an init. It reaps these and all orphans of the node when they end.
 type reaper struct {
 	mu      sync.Mutex // held over fork and registration, so that no death is dispatched in between
 	waiters map[int]chan syscall.WaitStatus
@@ -15,7 +15,7 @@ type reaper struct {
 
 func newReaper() *reaper {
 	r := &reaper{waiters: map[int]chan syscall.WaitStatus{}}
-	deaths := make(chan os.Signal, 1) // One signal is enough, because reap reaps all dead processes.
+	deaths := make(chan os.Signal, 1) // One pending signal is enough, because reap reaps all dead children.
 	signal.Notify(deaths, syscall.SIGCHLD)
 	go func() {
 		for range deaths {
@@ -44,7 +44,7 @@ func (r *reaper) reap() {
 	}
 }
 
-// start starts a program and returns its process id, and a channel that receives its exit status once.
+// start starts a program. It returns the process id, and a channel on which reap sends the exit status once.
 func (r *reaper) start(path string, argv []string, attr *syscall.ProcAttr) (int, <-chan syscall.WaitStatus, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

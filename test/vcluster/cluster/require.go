@@ -22,8 +22,8 @@ type TB interface {
 // about 50 ms of CPU time more for each session.
 const TestKex = "curve25519-sha256"
 
-// Require calls Up for a test, with TestKex unless cfg names another key exchange. Without root it skips the test. It
-// fails the test if Up fails, and closes the cluster when the test ends.
+// Require calls Up for a test, and closes the cluster when the test ends. If cfg.Kex is empty, it uses TestKex. Require
+// skips the test if it does not run as root, and fails it if Up returns another error.
 func Require(t TB, cfg Config) *Cluster {
 	t.Helper()
 	cfg.Kex = cmp.Or(cfg.Kex, TestKex)

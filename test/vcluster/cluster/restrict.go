@@ -11,9 +11,9 @@ import (
 
 const cpusetV1 = "/sys/fs/cgroup/cpuset"
 
-// Restrict limits a node to some CPUs and NUMA nodes, given as lists like 0-3,8. With cgroups of version 1 it moves the
-// node's processes to a new cpuset cgroup. With version 2 it changes the cgroup that the node has. In both cases the
-// limits also hold for processes that are started later.
+// Restrict limits a node to some CPUs and NUMA nodes, which are given as lists like 0-3,8. With cgroups of version 1 it
+// moves the processes of the node to a new cpuset cgroup. With version 2 it sets the limits of the cgroup that the node
+// already has. The limits also apply to processes that start later.
 func (c *Cluster) Restrict(name, cpus, mems string) error {
 	dir := filepath.Join(cgroupV2, filepath.Base(c.groups.freeze), name)
 	if exists(cpusetV1 + "/cgroup.procs") {
@@ -48,7 +48,7 @@ func (c *Cluster) Restrict(name, cpus, mems string) error {
 	}
 	for _, pid := range strings.Fields(string(procs)) {
 		if n, err := strconv.Atoi(pid); err == nil && c.groups.pin != "" {
-			// The write fails if the process has ended since cgroup.procs was read.
+			// Ignore errors: the process may have ended since cgroup.procs was read.
 			_ = os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(n)), 0)
 		}
 	}

@@ -12,12 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A program that imports this package acts in one of these roles if it is the base name of os.Args[0].
+// These constants name the roles in which the package executes the importing program again. A process has a role if the
+// base name of os.Args[0] is its name.
 const (
-	roleInit  = "vcluster-init"  // is PID 1 of a node, or keeps the namespaces of the front
+	roleInit  = "vcluster-init"  // is PID 1 of a node, or keeps the namespaces of the front alive
 	roleEnter = "vcluster-enter" // enters the front and executes a command there
-	roleExec  = "vcluster-exec"  // runs on the machine and has a node run a command
-	roleSweep = "vcluster-sweep" // removes the cluster's directory and cgroups
+	roleExec  = "vcluster-exec"  // asks the init of a node to run a command, for Exec
+	roleSweep = "vcluster-sweep" // removes the directory and the cgroups of a cluster at its end
 	roleVRSH  = "vrsh"           // is the client of the rsh stand-in
 )
 
@@ -40,8 +41,9 @@ func init() {
 	}
 }
 
-// runEnter moves this process into the front's cgroups and namespaces and executes a command. Its arguments are the
-// process id of the front's init, the paths of the cgroup.procs files, separated by spaces, and the command.
+// runEnter moves this process to the cgroups and namespaces of the front and executes a command. It returns an exit
+// code only if that fails. Its arguments are the process id of the init of the front, the paths of the files
+// cgroup.procs of the front, separated by spaces, and the words of the command.
 func runEnter(args []string) int {
 	if len(args) < 3 {
 		fmt.Fprintln(os.Stderr, "vcluster: no command to run on the front")
@@ -49,7 +51,7 @@ func runEnter(args []string) int {
 	}
 	wd, wdErr := os.Getwd()
 	for _, procs := range strings.Fields(args[1]) {
-		// Ignore errors: a process outside the cgroup still runs, but Freeze and CPU do not include it.
+		// Ignore errors: outside of the cgroup the command still runs, but Freeze and CPU do not include it.
 		_ = os.WriteFile(procs, []byte("0"), 0)
 	}
 	if err := enter("/proc/" + args[0] + "/ns/"); err != nil {

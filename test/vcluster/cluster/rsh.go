@@ -17,13 +17,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The rsh stand-in consists of a server in each node's init and the client vrsh. A client connects to the node's Unix
-// socket. It sends the length of the request in 4 bytes, together with its three standard files as descriptors, and
-// then a session as JSON. The server replies with an outcome as JSON. The socket does not use the network, so it works
-// while the node is cut off. If the client is killed, the process group of the session gets SIGHUP, or SIGKILL if Exec
-// started it.
+// The rsh stand-in consists of a server in the init of each node and the client vrsh. Exec uses the same server. A
+// client connects to the Unix socket of a node. It sends the length of its request in 4 bytes, together with the
+// descriptors of its three standard files, and then the request, a session in JSON. The server starts the command and
+// replies with an outcome in JSON when the command ends. No packets are sent on the network, so this works while the
+// node is cut off. If the client is killed, the server sends SIGHUP to the process group of the command. For Exec it
+// sends SIGKILL instead.
 
-// session is the request of a client. Exactly one field is set.
+// session represents the request of a client. Either Line or Argv is set.
 type session struct {
 	Line string   // a command line for root's login shell
 	Argv []string // a program and its arguments, run without a shell
@@ -83,7 +84,7 @@ func serveSession(conn *net.UnixConn, r *reaper) {
 	}
 	pid, done, err := r.start(path, argv, attr)
 	for _, fd := range files {
-		_ = unix.Close(fd) // Otherwise the client would not see the end of file when the session ends.
+		_ = unix.Close(fd) // Otherwise readers of the output would not see its end when the session ends.
 	}
 	files = nil
 	if err != nil {
@@ -176,9 +177,10 @@ func call(socket string, s session, stdin *os.File) (int, error) {
 	return o.Code, nil
 }
 
-// runVRSH implements the client and returns its exit code. Its command line is
+// runVRSH implements the client of the rsh stand-in. It runs a command line on a node as root, whatever the user, and
+// returns the exit code, or 255 after most errors. The arguments are
 //
-//	vrsh [-n] [-l user] [user@]host command...
+//	[-n] [-l user] [user@]host command...
 func runVRSH(args []string) int {
 	stdin := os.Stdin
 	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
@@ -211,8 +213,8 @@ func runVRSH(args []string) int {
 	return code
 }
 
-// runExec implements the process that Exec starts, and returns its exit code. Its arguments are the node's socket, a
-// program and the program's arguments.
+// runExec implements the process that Exec starts. It runs a program on a node and returns the exit code. The arguments
+// are the path of the socket of the node, the program and its arguments.
 func runExec(args []string) int {
 	if len(args) < 2 {
 		return 2

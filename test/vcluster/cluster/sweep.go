@@ -9,9 +9,8 @@ import (
 	"syscall"
 )
 
-// runSweep waits until its standard input ends, because the process that made the cluster has closed the cluster or has
-// ended. It then thaws frozen hosts, so that their inits notice the end, too, and removes the cgroups and the
-// directory.
+// runSweep removes the cgroups and the directory dir of a cluster when its standard input ends. This happens when the
+// process that made the cluster calls Close or ends. runSweep also thaws frozen hosts, so that their inits can end.
 func runSweep(dir string) int {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	_, _ = io.Copy(io.Discard, os.Stdin)
@@ -28,8 +27,8 @@ func runSweep(dir string) int {
 	return 1
 }
 
-// liftLimits raises the kernel limits that a large cluster reaches first, if it may write them. It never restores them,
-// because other clusters on this machine may depend on them.
+// liftLimits raises those kernel limits that a large cluster would reach. It ignores errors, and never restores the
+// limits, because other clusters on the machine may need them.
 func liftLimits() {
 	for path, want := range map[string]string{
 		"/proc/sys/kernel/pid_max":                    "4194304",
