@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// buildOnce creates the file path by calling build. If another package has built a file with the same key in the same
-// run of test/suites, buildOnce links that file to path instead. Command suites creates a folder for these files,
-// stores its path in IBRUN_TEST_PRODUCTS, and removes the folder at its end. Without that variable buildOnce always
-// calls build.
+// buildOnce calls build to create the file path, unless another package has built a file with the same key in the same
+// run of test/suites. In that case it makes path a hard link to that file. The command suites creates a folder for
+// these files, sets IBRUN_TEST_PRODUCTS to its path, and removes it at the end. If the variable is not set, or a link
+// is impossible, buildOnce calls build.
 func buildOnce(path, key string, build func(path string) error) error {
 	dir := os.Getenv("IBRUN_TEST_PRODUCTS")
 	if dir == "" {

@@ -2,6 +2,6 @@
 
 package product
 
-// shipped reports whether Build makes the same binary as make build. In labelled suites, those with a build tag, it
-// does.
+// shipped reports whether Build makes the same program as make build, unless coverage is measured. This is true in
+// tests with a build tag such as cluster or mpi.
 const shipped = true

@@ -20,9 +20,9 @@ import (
 	"ibrun/internal/mpir/symbols"
 )
 
-// Run builds ibrun in a temporary folder, sets path to the path of the binary, runs the tests and returns their exit
-// code. It sets XDG_CACHE_HOME to a part of that folder, so that launch costs that ibrun stores in its cache do not
-// affect other packages or the user.
+// Run builds ibrun in a temporary folder, sets path to the path of the binary, and runs the tests. It returns the exit
+// code for os.Exit, which is 1 if the build fails. It sets XDG_CACHE_HOME to a new folder, because ibrun stores the
+// cost of launches in its cache, which would affect later launches of other packages or of the user.
 func Run(m *testing.M, path *string) int {
 	dir, err := os.MkdirTemp("", "ibrun-test")
 	if err != nil {
@@ -44,8 +44,8 @@ func Run(m *testing.M, path *string) int {
 	return m.Run()
 }
 
-// keepBuildCache sets GOCACHE to the present folder of Go's build cache. Otherwise XDG_CACHE_HOME would select another
-// folder, and a test that runs go build would compile all packages again.
+// keepBuildCache sets GOCACHE to the folder of Go's build cache. Run calls it before it sets XDG_CACHE_HOME. Otherwise
+// a test that runs go build would use a new cache and compile all packages again.
 func keepBuildCache() error {
 	dir, err := exec.Command("go", "env", "GOCACHE").Output()
 	if err != nil {
@@ -54,11 +54,14 @@ func keepBuildCache() error {
 	return os.Setenv("GOCACHE", strings.TrimSpace(string(dir)))
 }
 
-// Build builds ibrun with further build tags. In a labelled suite it builds the same binary as make build. In other
-// tests it leaves out the program of a leaf and the packing of the file, which only make launches faster.
+// Build builds ibrun with additional build tags at path. In tests with a build tag such as cluster or mpi, it makes the
+// same program as make build, but compresses its packed copy less. In other tests, and when coverage is measured, it
+// omits the program for leaf nodes and the packed copy, which only make launches faster.
 func Build(path string, tags ...string) error {
 	cover := coverFlags()
-	return buildOnce(path, fmt.Sprint("ibrun ", shipped, tags), func(path string) error { return buildAll(path, cover, tags) })
+	return buildOnce(path, fmt.Sprint("ibrun ", shipped, tags), func(path string) error {
+		return buildAll(path, cover, tags)
+	})
 }
 
 func buildAll(path string, cover, tags []string) error {
@@ -82,7 +85,8 @@ func buildAll(path string, cover, tags []string) error {
 	return nil
 }
 
-// joinLeaf builds the program of a leaf with the flags of the Makefile, and adds it to the file of ibrun.
+// joinLeaf builds the smaller program for leaf nodes of the tree with the flags that the Makefile uses, and adds it to
+// the file of ibrun at path.
 func joinLeaf(path string, tags []string) error {
 	leaf := path + ".leaf"
 	defer os.Remove(leaf)
@@ -94,13 +98,17 @@ func joinLeaf(path string, tags []string) error {
 	return build.Join(path, leaf)
 }
 
-// Program builds a static program of this module, with further flags of go build.
+// Program builds the package pkg of this module as a static program at path. The flags are additional flags of go
+// build.
 func Program(path, pkg string, flags ...string) error {
-	return buildOnce(path, fmt.Sprint(pkg, shipped, flags), func(path string) error { return compile(path, pkg, flags...) })
+	return buildOnce(path, fmt.Sprint(pkg, shipped, flags), func(path string) error {
+		return compile(path, pkg, flags...)
+	})
 }
 
-// Programs builds static programs of this module in a folder. Their names are the last elements of their import paths.
-// It runs go build once for all of them, which takes half the time of several runs.
+// Programs builds several packages of this module as static programs in the folder dir. Their file names are the last
+// elements of the import paths. Programs runs go build only once, which takes half the time of one run for each
+// package.
 func Programs(dir string, pkgs ...string) error {
 	if len(pkgs) == 1 {
 		return Program(filepath.Join(dir, filepath.Base(pkgs[0])), pkgs[0])
@@ -121,16 +129,16 @@ func compile(path, pkg string, flags ...string) error {
 	return nil
 }
 
-// waits matches the lines in which ibrun reports that it waits for sessions.
-var waits = regexp.MustCompile(`(?m)^ibrun: waiting for .*\n`)
+// waitLines matches the lines of standard error in which ibrun reports what it waits for.
+var waitLines = regexp.MustCompile(`(?m)^ibrun: waiting for .*\n`)
 
-// Complaints returns the standard error of ibrun without the lines that begin with "ibrun: waiting for". On a busy
-// machine each step of a launch may take so long that ibrun prints such a line.
-func Complaints(stderr string) string { return waits.ReplaceAllString(stderr, "") }
+// Complaints returns stderr, the standard error of ibrun, without the lines that begin with "ibrun: waiting for". On a
+// busy machine ibrun may print such a line at any step of a launch.
+func Complaints(stderr string) string { return waitLines.ReplaceAllString(stderr, "") }
 
-// catchSignals makes sure that programs which the tests start do not ignore SIGHUP and SIGINT. If the tests are started
-// by nohup, or in the background of a script, they ignore these signals, and their children would inherit that. If a
-// process catches a signal, its children have the default action.
+// catchSignals makes sure that programs which the tests start do not ignore SIGHUP and SIGINT. A child process inherits
+// ignored signals, and the test process ignores them if it was started by nohup or in the background of a script. After
+// catchSignals the test process catches these signals, so child processes start with the default action.
 func catchSignals() {
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
 		if signal.Ignored(s) {

@@ -2,6 +2,7 @@
 
 package product
 
-// shipped reports whether Build makes the same binary as make build. In unlabelled tests, those without a build tag,
-// it does not. It omits -trimpath, as go test does, so that Go compiles each package only once for tests and ibrun.
+// shipped reports whether Build makes the same program as make build, unless coverage is measured. This is false in
+// tests without a build tag. They build ibrun without -trimpath, the default of go test, so that Go compiles each
+// package only once for the tests and for ibrun.
 const shipped = false
