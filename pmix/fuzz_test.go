@@ -81,7 +81,7 @@ func drive(t *testing.T, b []byte, piece int, answers bool) (out []string) {
 				out = append(out, string(s.Bytes))
 			default:
 				out = append(out, fmt.Sprintf("%T", s.Request))
-				require.True(t, cmp.Equal(s.Request, s.Request, contents)) // decodes every field
+				require.True(t, cmp.Equal(s.Request, s.Request, contents)) // The comparison decodes all fields.
 				_, waits := e.waiting[s.Tag]
 				if turn++; answers && waits && turn%4 != 0 || e.state == joining {
 					steps = append(lastFails(t, e.Answer(s.Tag, word(s.Request, turn))), steps...)
