@@ -4,5 +4,5 @@ package script
 
 import "testing"
 
-// TestScriptsOfForeignPrograms runs scripts that need programs of other projects, such as MPI libraries.
+// TestScriptsOfForeignPrograms runs the scripts that need software of other projects, such as MPI libraries.
 func TestScriptsOfForeignPrograms(t *testing.T) { run(t, "1", "testdata/mpi/*.txtar") }

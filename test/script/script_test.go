@@ -36,14 +36,14 @@ var program string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	_ = flag.Set("test.parallel", "6") // More than the cores, because scripts mostly wait.
+	_ = flag.Set("test.parallel", "6") // Run more scripts at a time than there are cores, because they mostly wait.
 	os.Exit(product.Run(m, &program))
 }
 
 func TestScript(t *testing.T) { run(t, "1", "testdata/*.txtar") }
 
-// run runs the scripts that match a pattern. Scripts get scale as the variable SCALE. A script that repeats a race, or
-// moves data, multiplies its repetitions or its data by that number.
+// run runs the scripts whose paths match a pattern. It passes scale to them as the environment variable SCALE. Scripts
+// that repeat a race multiply their repetitions by SCALE, and scripts that move data multiply the size of the data.
 func run(t *testing.T, scale, pattern string) {
 	files, err := filepath.Glob(pattern)
 	require.NoError(t, err)
@@ -180,7 +180,8 @@ func buildPrograms(files []string) error {
 	return product.Programs(filepath.Dir(program), slices.Sorted(maps.Keys(packages))...)
 }
 
-// noneLeft waits until no process is left that has WORK=work in its environment, as all processes of a script have.
+// noneLeft waits until no process of the script whose folder is work is left. These processes have WORK=work in their
+// environment or as an argument. After waitfor.Deadline noneLeft returns an error that lists the processes.
 func noneLeft(work string) error {
 	left := processes("WORK=" + work)
 	if len(left) == 0 {
@@ -193,8 +194,9 @@ func noneLeft(work string) error {
 	return err
 }
 
-// processes returns the live processes whose environment or arguments contain entry. /proc shows neither for a process
-// whose first thread has ended, so processes also reads the files of the other threads.
+// processes returns the id and the arguments of each process that has entry in its environment or as an argument. If
+// the main thread of a process has ended, /proc/PID/environ and cmdline are empty, so processes reads the files of the
+// remaining threads.
 func processes(entry string) (found []string) {
 	look := func(dir string) (empty bool) {
 		environ, _ := os.ReadFile(dir + "/environ")

@@ -34,8 +34,8 @@ type commandsKey struct{}
 
 func commandsOf(ts *testscript.TestScript) commands { return ts.Value(commandsKey{}).(commands) }
 
-// prepare returns a command that is not started yet. The command is killed when its script ends, and after two minutes
-// at the latest.
+// prepare returns a command that the caller must start. args are the name of the command in the script, its program and
+// its arguments. The command is killed when the script ends, or after two minutes if it still runs then.
 func prepare(ts *testscript.TestScript, args []string) *started {
 	if len(args) < 2 {
 		ts.Fatalf("usage: start|terminal NAME COMMAND [ARGUMENT...]")
@@ -56,8 +56,8 @@ func prepare(ts *testscript.TestScript, args []string) *started {
 	return c
 }
 
-// start implements start NAME COMMAND [ARGUMENT...]. It starts a command that runs in parallel with the script. The
-// output goes to the files NAME.out and NAME.err. $NAME is the process id of the command.
+// start implements the script command start NAME COMMAND [ARGUMENT...]. It starts a command that runs in parallel with
+// the script. The output goes to the files NAME.out and NAME.err. The variable NAME is the process id of the command.
 func start(ts *testscript.TestScript, _ bool, args []string) {
 	c := prepare(ts, args)
 	messages, err := os.Create(ts.MkAbs(args[0] + ".err"))
@@ -68,8 +68,8 @@ func start(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], strconv.Itoa(c.Process.Pid))
 }
 
-// terminal implements terminal NAME COMMAND [ARGUMENT...]. It starts a command as start does, in a new terminal of 30
-// lines and 100 columns. All output of the terminal goes to the file NAME.out.
+// terminal implements the script command terminal NAME COMMAND [ARGUMENT...]. It starts a command as start does, but in
+// a new terminal of 30 lines and 100 columns. All output of the terminal goes to the file NAME.out.
 func terminal(ts *testscript.TestScript, _ bool, args []string) {
 	c := prepare(ts, args)
 	var err error
@@ -88,9 +88,9 @@ func terminal(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Defer(func() { c.keys.Close(); c.tty.Close() })
 }
 
-// types implements types NAME KEYS. It sends keys to the terminal of a command; \r is the key Return, and \x03 is
-// Ctrl-C. Unless it is negated, it first waits until the terminal's echo is off, because then ibrun sends the keys to a
-// rank.
+// types implements the script command types NAME KEYS. It sends keys to the terminal of a command; \r is the key
+// Return, and \x03 is Ctrl-C. First it waits until the echo of the terminal is off, because ibrun turns it off when it
+// sends the keys to a rank. The form ! types NAME KEYS does not wait.
 func types(ts *testscript.TestScript, neg bool, args []string) {
 	c := commandsOf(ts)[args[0]]
 	keys, err := strconv.Unquote(`"` + args[1] + `"`)
@@ -116,9 +116,9 @@ func resize(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(proc.Resize(commandsOf(ts)[args[0]].keys, rows, columns))
 }
 
-// ends implements ends NAME CODE. It waits until a command that start or terminal has started ends. The exit code, or
-// -1 if a signal has killed the command, must match the regular expression CODE. The echo of a terminal must be on
-// again. The script can then check the output of the command as stdout and stderr.
+// ends implements the script command ends NAME CODE. It waits until the command NAME ends, which start or terminal has
+// started. The exit code must match the regular expression CODE; it is -1 if a signal has killed the command. If the
+// command has a terminal, its echo must be on again. Then stdout and stderr of the script are the output of NAME.
 func ends(ts *testscript.TestScript, _ bool, args []string) {
 	c := commandsOf(ts)[args[0]]
 	_ = c.Wait()
