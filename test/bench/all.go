@@ -15,8 +15,9 @@ import (
 	"ibrun/test/bench/figure"
 )
 
-// all runs targets of make one after the other. It writes each figure with its bound to a page, beside the figure
-// of the previous run. The page keeps its rows of other targets. all returns an error if a target fails.
+// all runs make targets one after the other. Each target prints measured values with their bounds. all writes these
+// to the table in the document PAGE, beside the values of the previous run. The table keeps its rows of targets that
+// are not run. all returns an error if a target fails.
 func all(args []string) error {
 	var page string
 	var targets []string
@@ -32,7 +33,9 @@ func all(args []string) error {
 	}, os.Stdout)
 }
 
-// row is one line of the table on the page.
+// row is one line of the table in the document: a value (got) that the make target printed, its name (what), its
+// value in the previous run (before), and its bound. If a target has failed for another reason than a missed bound, a
+// row has the error in what.
 type row struct{ target, what, got, before, bound, verdict string }
 
 // Values of row.verdict.
@@ -83,11 +86,11 @@ func runAll(page string, targets []string, measure func(string) ([]byte, error),
 
 func decimal(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
 
-// noise is the relative difference to the previous run that is ignored. A figure that differs more is printed.
+// noise is the largest relative difference to the value of the previous run for which nothing is printed.
 const noise = 0.15
 
-// compare copies the value of the previous run from old to the row, and prints the row if both values differ by
-// more than noise.
+// compare searches old for the row of the same value, and copies the value of the previous run from it. It prints
+// both values if they differ by more than noise.
 func (r *row) compare(old []row, to io.Writer) {
 	i := slices.IndexFunc(old, func(o row) bool { return o.target == r.target && o.what == r.what })
 	if i < 0 {

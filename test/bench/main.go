@@ -14,8 +14,8 @@ import (
 	"ibrun/test/bench/mpi"
 )
 
-// command is a subcommand. A name with a leading colon marks a subcommand that other subcommands start as a process.
-// It is not listed.
+// command is a subcommand. args names its arguments in the list of subcommands. A subcommand whose name has a leading
+// colon is not listed: other subcommands start it in a separate process.
 type command struct {
 	name, args string
 	run        func(args []string) error

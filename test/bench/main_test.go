@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSubcommandsAreListedAndRun requires that each subcommand fails without arguments, and that each one whose name
-// has no leading colon is listed with its arguments and started by the script run.
+// TestSubcommandsAreListedAndRun requires that each subcommand fails without arguments. Each subcommand without a
+// leading colon in its name must also be listed with its arguments, and be started by the script test/bench/run.
 func TestSubcommandsAreListedAndRun(t *testing.T) {
 	var list bytes.Buffer
 	require.NoError(t, run(nil, &list))
@@ -29,8 +29,8 @@ func TestSubcommandsAreListedAndRun(t *testing.T) {
 	require.EqualError(t, run([]string{"none"}, &list), `no such subcommand: "none"; bench alone lists them`)
 }
 
-// TestAllKeepsFiguresOnAPage calls runAll twice. The page must list missed bounds first, show the values of the
-// previous run, and keep the rows that the second call does not measure.
+// TestAllKeepsFiguresOnAPage calls runAll twice with the same document. The table must list missed bounds first, show
+// the values of the previous run, and keep the rows of targets that the second call does not run.
 func TestAllKeepsFiguresOnAPage(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "page.md")
 	outputs := map[string]string{

@@ -75,8 +75,10 @@ func (b *Bounds) Err() error {
 	return fmt.Errorf("missed: %s", strings.Join(b.missed, "; "))
 }
 
-// Keep replaces the table of a command in a document. It calls table with the text of the old table, and writes the
-// text that table returns. If the document has no table of the command, Keep adds the new one at its end.
+// Keep replaces a table in the Markdown file path. command is the command line that makes the table, such as "make
+// bench-data". Comments with its text mark the start and the end of the table. Keep calls table with the old text
+// between these marks, and writes the text that table returns there. If the file has no such marks, Keep adds them
+// and the table at its end.
 func Keep(path, command string, table func(before string) string) error {
 	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

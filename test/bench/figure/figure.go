@@ -1,5 +1,6 @@
-// Package figure has the functions that all benchmarks share. It describes the machine, measures several functions
-// in turns, runs and times commands, computes medians, compares values with bounds, and writes tables to documents.
+// Package figure provides the functions that the benchmarks share. It describes the machine, measures several
+// functions in turns, runs and times commands, computes medians, compares values with bounds, and writes tables to
+// documents.
 package figure
 
 import (
@@ -15,7 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine returns one line with the processors, the kernel, the Go version and the load of the last minute.
+// Machine describes this machine in one line: its processors, the kernel, the Go version and the load average of the
+// last minute.
 func Machine() string {
 	model := "processor unknown"
 	text, _ := os.ReadFile("/proc/cpuinfo") // for the user
@@ -35,8 +37,10 @@ func Machine() string {
 	return fmt.Sprintf("%d x %s, Linux %s, %s, load %s", runtime.NumCPU(), model, release, runtime.Version(), load)
 }
 
-// Parse stores the arguments of a benchmark in the variables that into points to. An int must be above 0. A
-// []string must be the last variable, and takes all remaining arguments, of which there must be at least one.
+// Parse stores args in the variables that the elements of into point to, in the same order. An element is a *string,
+// an *int or, only at the end, a *[]string. An *int accepts numbers above 0. A *[]string takes all remaining
+// arguments. Parse returns an error if a number is invalid, if there are too many arguments, or if a variable gets no
+// argument.
 func Parse(args []string, into ...any) error {
 	for i, v := range into {
 		if i >= len(args) {
@@ -62,7 +66,8 @@ func Parse(args []string, into ...any) error {
 	return nil
 }
 
-// Median returns the median of values: for an even number of them the larger middle one, and 0 if there are none.
+// Median returns the median of values. If their number is even, it returns the larger one of the two middle values.
+// If there are no values, it returns 0.
 func Median[T cmp.Ordered](values []T) (middle T) {
 	if len(values) == 0 {
 		return middle
@@ -78,7 +83,7 @@ func Time(f func() error) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// Repeat calls f up to n times. It returns the first error, after which it does not call f again.
+// Repeat calls f up to n times. It stops at the first error and returns it.
 func Repeat(n int, f func() error) error {
 	for range n {
 		if err := f(); err != nil {

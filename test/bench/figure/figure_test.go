@@ -38,8 +38,8 @@ func TestParseStoresArguments(t *testing.T) {
 	require.Error(t, Parse([]string{"a"}, &text, &rest))
 }
 
-// TestMeasureTakesTurns requires that Measure runs two ways alternately until one fails, drops the values of the
-// first round, and stores no value for a round that returns ErrLeftOut.
+// TestMeasureTakesTurns requires that Measure calls two Ways alternately and returns the first error. It must drop
+// the values of the first round if warm is 1, and store no value if Do returns ErrLeftOut.
 func TestMeasureTakesTurns(t *testing.T) {
 	var order string
 	value := 0.0
@@ -61,8 +61,8 @@ func TestMeasureTakesTurns(t *testing.T) {
 	require.Equal(t, "abababab", order)
 }
 
-// TestRunEndsCommands requires that Run returns an error with the standard error of a command that fails, and
-// kills a command that takes too long.
+// TestRunEndsCommands requires that Run returns an error with the standard error of a command that fails, and that it
+// kills a command that runs longer than patience.
 func TestRunEndsCommands(t *testing.T) {
 	r, err := Run(waitfor.Deadline, exec.Command("sh", "-c", "echo a"))
 	require.NoError(t, err)
@@ -73,7 +73,8 @@ func TestRunEndsCommands(t *testing.T) {
 	require.ErrorContains(t, err, "killed")
 }
 
-// TestBoundsAreParsed requires that ParseFigures finds the lines that Bounds prints among other lines.
+// TestBoundsAreParsed requires that ParseFigures finds the lines that Bounds has printed, and ignores all other
+// lines.
 func TestBoundsAreParsed(t *testing.T) {
 	var text bytes.Buffer
 	text.WriteString("a line: 3\n")
@@ -88,8 +89,8 @@ func TestBoundsAreParsed(t *testing.T) {
 	}, ParseFigures(text.Bytes()))
 }
 
-// TestKeepReplacesTheTable requires that the second table of a command replaces its first one, and that the text
-// before and after the table stays.
+// TestKeepReplacesTheTable requires that Keep replaces the table that it has written for the same command, and does
+// not change the text before and after the table.
 func TestKeepReplacesTheTable(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "page.md")
 	require.NoError(t, os.WriteFile(page, []byte("# Figures\n"), 0o644))

@@ -12,18 +12,19 @@ import (
 	"time"
 )
 
-// Way is a function that is measured beside others that do the same. Each call of Do measures one round and returns
-// its value. Measure appends the values to Values.
+// Way represents one of the functions or programs that a benchmark compares, such as one launcher. Do runs it once
+// and returns the measured value. Measure appends the value of each round to Values.
 type Way struct {
 	Name   string
 	Do     func() (float64, error)
 	Values []float64
 }
 
-// ErrLeftOut is returned by Do if the round has no value. Measure then goes on.
+// ErrLeftOut is returned by Way.Do if it has no value for the round, for example because a program hung. Measure then
+// stores no value for this round, and continues.
 var ErrLeftOut = errors.New("left out")
 
-// Timed returns a Way whose values are the milliseconds that f takes.
+// Timed returns a Way that calls f. Its values are the durations of these calls in milliseconds.
 func Timed(name string, f func() error) *Way {
 	return &Way{Name: name, Do: func() (float64, error) {
 		took, err := Time(f)
@@ -31,8 +32,9 @@ func Timed(name string, f func() error) *Way {
 	}}
 }
 
-// Measure calls Do of each way once in each round, so that other load of the machine affects all ways alike. It
-// makes warm rounds whose values are dropped and then the given number of rounds. It stops at the first error.
+// Measure runs warm+rounds rounds. In each round it calls Do of each way once, so that other load of the machine
+// affects all ways alike. It drops the values of the first warm rounds. It returns at the first error other than
+// ErrLeftOut.
 func Measure(warm, rounds int, ways ...*Way) error {
 	for round := range warm + rounds {
 		for _, w := range ways {
@@ -51,21 +53,22 @@ func Measure(warm, rounds int, ways ...*Way) error {
 // Median returns the median of w.Values.
 func (w *Way) Median() float64 { return Median(w.Values) }
 
-// Over returns the median of w divided by the median of other.
+// Over returns the median of w.Values divided by the median of other.Values.
 func (w *Way) Over(other *Way) float64 { return w.Median() / other.Median() }
 
-// Result has the output of a command, how long it ran, and its CPU time with that of its children.
+// Result holds the output of a command, its wall time (Took), and its CPU time with that of its children (CPU). CPU
+// is 0 if the command failed.
 type Result struct {
-	Out, Said []byte // the standard output and the standard error
+	Out, Said []byte // standard output and standard error
 	Took, CPU time.Duration
 }
 
-// Run starts a command in a process group of its own and waits until it has ended. If that takes longer than
-// patience, Run kills the process group. If the command fails, the error contains its standard error.
+// Run starts a command in a new process group and waits for its end. If the command runs longer than patience, Run
+// kills the process group. If the command fails, the error contains its standard error.
 func Run(patience time.Duration, cmd *exec.Cmd) (r Result, err error) {
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
-	cmd.WaitDelay = time.Second // limits the wait for processes outside the group that hold the output open
+	cmd.WaitDelay = time.Second // waits at most 1 s for other processes that hold the output open
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
@@ -85,7 +88,8 @@ func Run(patience time.Duration, cmd *exec.Cmd) (r Result, err error) {
 	return r, nil
 }
 
-// Job describes a job on the first nodes of a virtual cluster, and names the host files for its launchers.
+// Job describes a job on the first Nodes nodes of a virtual cluster, with PerNode ranks on each node. Its host files
+// list these nodes for the launchers.
 type Job struct {
 	Nodes, PerNode int
 	Ranks          int
@@ -93,7 +97,7 @@ type Job struct {
 	Hydra, OpenMPI string   // paths of the host files for ibrun and mpiexec.hydra, and for Open MPI
 }
 
-// NewJob writes the host files of a job to dir, and returns the Job.
+// NewJob writes the host files of a job to the folder dir, and returns the Job.
 func NewJob(dir string, nodes, perNode int) (*Job, error) {
 	j := &Job{Nodes: nodes, PerNode: perNode, Ranks: nodes * perNode, Names: Names(nodes),
 		Hydra: filepath.Join(dir, "hydra"), OpenMPI: filepath.Join(dir, "openmpi")}

@@ -12,18 +12,18 @@ import (
 	"ibrun/test/bench/figure"
 )
 
-// running is a job that runs while `ibrun ctl` commands are measured.
-type running struct {
-	ibrun, dir string // the program, and the folder of the control socket
+// controlledJob is a running job of ibrun that subcommands of `ibrun ctl` act on.
+type controlledJob struct {
+	ibrun, dir string // the path of ibrun, and the folder of the control socket
 	job        *exec.Cmd
 }
 
-func start(ibrun string, args ...string) (*running, error) {
+func start(ibrun string, args ...string) (*controlledJob, error) {
 	dir, err := os.MkdirTemp("", "ctl") // short, because the path of a socket is limited to 107 bytes
 	if err != nil {
 		return nil, err
 	}
-	r := &running{ibrun: ibrun, dir: dir}
+	r := &controlledJob{ibrun: ibrun, dir: dir}
 	r.job = r.command(args...)
 	if err := r.job.Start(); err != nil {
 		os.RemoveAll(dir)
@@ -32,29 +32,29 @@ func start(ibrun string, args ...string) (*running, error) {
 	return r, nil
 }
 
-func (r *running) command(args ...string) *exec.Cmd {
+func (r *controlledJob) command(args ...string) *exec.Cmd {
 	c := exec.Command(r.ibrun, args...)
 	c.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+r.dir)
 	return c
 }
 
-func (r *running) close() {
+func (r *controlledJob) close() {
 	_ = r.job.Process.Signal(syscall.SIGTERM)
 	_ = r.job.Wait() // returns an error, because the job was terminated
 	os.RemoveAll(r.dir)
 }
 
-// way returns a Way that measures how long ibrun runs with some arguments.
-func (r *running) way(name string, args ...string) *figure.Way {
+// way returns a Way that measures how long ibrun runs with args.
+func (r *controlledJob) way(name string, args ...string) *figure.Way {
 	return figure.Timed(name, func() error {
 		_, err := figure.Run(patience, r.command(args...))
 		return err
 	})
 }
 
-// ctl returns a Way that measures a subcommand of `ibrun ctl` on the job. Before it returns, it repeats the
-// subcommand until it succeeds, because the job may still be starting.
-func (r *running) ctl(name, verb string, args ...string) (*figure.Way, error) {
+// ctl returns a Way that measures how long `ibrun ctl` runs with the subcommand verb on the job. Before ctl returns,
+// it repeats the command until it succeeds, because the job may still be starting.
+func (r *controlledJob) ctl(name, verb string, args ...string) (*figure.Way, error) {
 	w := r.way(name, append([]string{"ctl", verb, "--job", strconv.Itoa(r.job.Process.Pid)}, args...)...)
 	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
 		if _, err := w.Do(); err == nil {
@@ -97,8 +97,8 @@ func Exec(args []string) error {
 	return bounds.Err()
 }
 
-// Resize measures how long a running job takes to grow by four nodes of a virtual cluster and to shrink
-// back, beside a restart of the whole job on all nodes. PROGRAM is examples/resize. Resize also prints the
+// Resize measures how long a running job takes to grow by four nodes of a virtual cluster and to shrink by four
+// nodes, and how long a restart of the job on all nodes takes. PROGRAM is examples/resize. Resize also prints the
 // published times of Charm++ for the same changes, which were measured on another machine.
 func Resize(args []string) error {
 	const by = 4

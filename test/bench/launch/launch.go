@@ -1,12 +1,12 @@
 // Package launch measures how long it takes to start and end jobs, and the parts of that time:
 //
-//   - launches beside mpiexec.hydra, mpirun and bare sessions, over the same sshd or the same rsh stand-in of
-//     a virtual cluster
-//   - launches beside the shortest possible launch by a tree of agents
+//   - launches by ibrun, mpiexec.hydra and mpirun, and the same program on all nodes without a launcher ("bare
+//     sessions"), all over the same sshd or the same rsh stand-in of a virtual cluster
+//   - the time until all agents are up, compared with the best possible tree of agents
 //   - ibrun ctl exec, and a job that grows and shrinks
-//   - ibrun and srun in jobs of Slurm
-//   - one ssh session
-//   - the start of a rank
+//   - launches by ibrun and by srun in jobs of Slurm
+//   - one session by native ssh, the built-in client of ibrun, and by the program ssh
+//   - the start of a rank, compared with posix_spawn
 //   - reading the topology of a node
 //
 // The script test/bench/run prepares the machine.
@@ -24,9 +24,10 @@ import (
 	"ibrun/test/bench/figure"
 )
 
-// Launch measures launches in the given cases, and writes their times to FILE. It returns an error if a bound is
-// missed. IBRUN is installed below /opt, like the other launchers below /usr (test/installed). COPY is the same
-// program outside these folders. ibrun then makes each node search for the program, which takes longer.
+// Launch measures launches by ibrun and by other launchers for each argument CASE (see parseCase). It writes the
+// times to the table FILE, and returns an error if a bound is missed. It measures ibrun at two paths. IBRUN is below
+// /opt: nodes start programs below /opt and /usr at once, and the other launchers are below /usr. COPY is the same
+// program in another folder, where each node checks the file first, which takes longer (test/installed).
 func Launch(args []string) error {
 	var ibrun, elsewhere, file string
 	var rounds int
@@ -48,11 +49,11 @@ func Launch(args []string) error {
 	})
 }
 
-// maxAfter limits the time of IBRUN divided by that of OLDER.
-const maxAfter = 1.03
+// maxOverOlder limits the time of a launch by a newer build of ibrun, divided by that of a launch by an older build.
+const maxOverOlder = 1.03
 
-// Before launches the same jobs with IBRUN and with its older build OLDER in turns, to find changes that made ibrun
-// slower.
+// Before launches the same jobs by the program IBRUN and by an older build of it, OLDER, in turns. It returns an
+// error if a change has made launches slower than maxOverOlder allows.
 func Before(args []string) error {
 	var ibrun, earlier string
 	var rounds int
@@ -65,12 +66,14 @@ func Before(args []string) error {
 		second.Name = older
 		return []*contestant{first, second}
 	}, func(r row, bounds *figure.Bounds) error {
-		bounds.AtMost(r.title()+": ibrun / ibrun of before", r.find(ours).Over(&r.find(older).Way), maxAfter)
+		bounds.AtMost(r.title()+": ibrun / ibrun of before", r.find(ours).Over(&r.find(older).Way), maxOverOlder)
 		return nil
 	})
 }
 
-// eachCase measures and prints some cases, and calls take with the row of each.
+// eachCase measures each case and prints the results. contestants returns the launchers to compare. eachCase calls
+// take with the row of each case, and with the Bounds that take compares it with. It returns the first error, or an
+// error that names the missed bounds.
 func eachCase(rounds int, cases []string, contestants func(*stage) []*contestant,
 	take func(row, *figure.Bounds) error) error {
 	fmt.Println(figure.Machine())
@@ -132,7 +135,8 @@ func (r row) print() {
 	}
 }
 
-// maxOwn limits the CPU time of ibrun per node in milliseconds, without that of sessions and ranks.
+// maxOwn limits the CPU time that a launch by ibrun uses per node in addition to that of bare sessions, in
+// milliseconds.
 const maxOwn = 3
 
 // judge compares the row with its bounds.
@@ -163,11 +167,12 @@ func (r row) judge(b *figure.Bounds) {
 	}
 }
 
-// columns lists the contestants in the order of FILE. FILE has two columns for each of them: the median time, and
-// the CPU time per node, both in milliseconds.
+// columns lists the names of the contestants in the order of their columns in the file that save writes. Each of them
+// has two columns: the median time of a launch, and the CPU time per node, both in milliseconds.
 var columns = []string{ours, uninstalled, "ibrun --ssh exec", floorName, hydra, openMPI}
 
-// save writes the row to a file. It replaces the earlier row of the same case. plot/launch.gp plots the file.
+// save writes the row as a line to a table with tabs between its columns. It replaces the earlier line of the same
+// case. test/bench/plot/launch.gp plots the table.
 func (r row) save(file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -199,7 +204,7 @@ const (
 	maxSpread      = 1.5
 )
 
-// Spread measures how much the times of launches of the same job differ.
+// Spread measures how much the times of launches of the same job differ, over ssh and over the rsh stand-in.
 func Spread(args []string) error {
 	var ibrun string
 	if err := figure.Parse(args, &ibrun); err != nil {
@@ -229,7 +234,7 @@ func self() string {
 	return path
 }
 
-// absolute returns path as an absolute path, because hosts of a cluster have another working directory.
+// absolute returns path as an absolute path, because commands on a virtual cluster run in another working directory.
 func absolute(path string) string {
 	abs, err := filepath.Abs(path)
 	if err != nil {

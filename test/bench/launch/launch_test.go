@@ -11,7 +11,8 @@ import (
 	"ibrun/test/bench/figure"
 )
 
-// sample returns the row of a case in which ibrun takes mine and mpiexec.hydra theirs milliseconds.
+// sample returns the row of the first size of a case. mine and theirs are the times of a launch by ibrun and by
+// mpiexec.hydra, in milliseconds. A launch by mpirun takes six times mine.
 func sample(t *testing.T, name string, mine, theirs float64) row {
 	g, sizes, err := parseCase(name)
 	require.NoError(t, err)
@@ -29,7 +30,7 @@ func TestBoundsOfCases(t *testing.T) {
 	}{
 		{sample(t, "ssh:64x1", 100, 320), ""},
 		{sample(t, "ssh:64x16", 100, 319), "missed: 64 nodes x 16, ssh as shipped: mpiexec.hydra / ibrun"},
-		{sample(t, "ssh:16x1", 100, 1), ""}, // 16 nodes have no bound
+		{sample(t, "ssh:16x1", 100, 1), ""}, // launches on 16 nodes have no bound
 		{sample(t, "tuned", 100, 119), "missed: 64 nodes x 1, ssh with curve25519 for all: mpiexec.hydra / ibrun"},
 		{sample(t, "rsh:64x16", 100, 110), ""},
 		{sample(t, "rsh:64x1", 100, 109), "missed: 64 nodes x 1, rsh stand-in: mpiexec.hydra / ibrun"},
@@ -59,7 +60,8 @@ func TestBoundsOfInstalledAndCopiedPrograms(t *testing.T) {
 	require.EqualError(t, b.Err(), "missed: 64 nodes x 16, rsh stand-in: mpiexec.hydra / ibrun, not installed")
 }
 
-// TestCasesAreKeptInATable requires that a case that is saved twice has one line in the file, which keeps its place.
+// TestCasesAreKeptInATable requires that save replaces the line of a case that is already in the file, and does not
+// change the order of the lines.
 func TestCasesAreKeptInATable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "launches.tsv")
 	for _, r := range []row{sample(t, "ssh:4x16", 1, 2), sample(t, "ssh:64x1", 1, 2), sample(t, "ssh:4x16", 3, 4)} {

@@ -13,14 +13,14 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// Upper bounds of the time of a launch by ibrun over srun and over ssh, divided by that of plain srun.
+// Upper bounds of the time of a launch by ibrun, divided by that of plain srun.
 const (
-	maxOverSrun = 1.2
-	maxOverSSH  = 1.4
+	maxOverSrun = 1.2 // for agents that are started by srun
+	maxOverSSH  = 1.4 // for agents that are started over ssh
 )
 
 // Managers compares ibrun with plain srun in a job of a real Slurm, on a virtual cluster that it brings up. ibrun
-// starts its agents with one srun step each, with one srun step for all, and over ssh.
+// starts its agents in three ways: by one srun step for each agent, by one srun step for all agents, and over ssh.
 func Managers(args []string) error {
 	var ibrun string
 	var nodes, each, rounds int

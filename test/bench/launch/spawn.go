@@ -21,20 +21,22 @@ import (
 
 const (
 	maxOfPosix = 1.15
-	inARow     = 16 // starts one after the other, as an agent starts the ranks of its node
-	lone       = 4  // single starts in each round, before those in a row
+	inARow     = 16 // processes that are started one after the other, as an agent starts the ranks of its node
+	lone       = 4  // processes that are started singly in each round, before those in a row
 )
 
-// starter is a process that starts programs: this program with :starts, or c/posix.c. It reads the number of
-// programs to start, and prints four times in nanoseconds: until all programs run, until all have ended, its own
-// CPU time, and the CPU time of the programs. The starters that are compared are separate processes, so that each
-// one measures its own CPU time.
+// starter represents a separate process that starts other processes: this program with the subcommand :starts, or
+// c/posix.c. It reads the number of processes to start, and prints four times in nanoseconds: until all of them run,
+// until all have ended, its own CPU time, and the CPU time of the processes that it started. It is a separate process
+// so that its CPU time can be measured.
 type starter struct {
 	name string
 	cmd  *exec.Cmd
 	in   io.WriteCloser
 	out  *bufio.Reader
-	// Measured times per start, in microseconds. cpu includes own.
+	// Times in microseconds per started process: until a single process runs (lone), until all processes in a row
+	// run (running) and have ended (ended), the CPU time of the starter (own), and that of the starter and its
+	// processes (cpu).
 	lone, running, ended, own, cpu []float64
 }
 
@@ -63,7 +65,8 @@ func (s *starter) start(count int) (times [4]float64, err error) {
 	return times, err
 }
 
-// turn measures one round: lone single starts, and then inARow starts one after the other.
+// turn measures one round: lone single starts, and then inARow starts one after the other. It returns the time until
+// those in a row run, in microseconds per process.
 func (s *starter) turn() (float64, error) {
 	for range lone {
 		times, err := s.start(1)
@@ -158,7 +161,7 @@ func Starts(args []string) error {
 }
 
 // startRow starts count processes one after the other and waits until all have ended. It returns the time until all
-// of them ran, without the time for opening their descriptors.
+// of them were running, without the time for opening their descriptors.
 func startRow(program string, count int) (running time.Duration, err error) {
 	var begun []*proc.Birth
 	var all []*proc.Process
@@ -195,7 +198,8 @@ func startRow(program string, count int) (running time.Duration, err error) {
 	return running, err
 }
 
-// descriptors opens the descriptors of a rank (theirs) and the ends of them that the agent holds (ours).
+// descriptors opens files as an agent does for a rank. theirs become the descriptors of the rank: /dev/null, two
+// pipes and a socket. ours are the ends of the pipes and of the socket that the agent keeps.
 func descriptors() (theirs, ours []*os.File, err error) {
 	null, err := os.Open(os.DevNull)
 	theirs = append(theirs, null)

@@ -42,8 +42,9 @@ func session(host, command string) ([]byte, error) {
 	return text, err
 }
 
-// Floor runs a program on each node over a session from this host, with at most WINDOW sessions at a time. Its time
-// shows how much of a launch the sessions alone take. SHELL is "native" or the path of a remote shell.
+// Floor runs PROGRAM on each node by a separate session from this host, without agents. At most WINDOW sessions run
+// at a time. Its time shows how much of a launch the sessions alone take. SHELL is "native" for native ssh, or the
+// path of a remote shell.
 func Floor(args []string) error {
 	var shell, program string
 	var nodes, window int
@@ -77,15 +78,16 @@ func Floor(args []string) error {
 	return errors.Join(append(fails, err)...)
 }
 
-// Bounds for native ssh, compared with the program ssh.
+// Bounds of ratios between a session by the program ssh and one by native ssh.
 const (
-	minAgainstDefault = 3.0  // the time of ssh divided by that of native ssh
-	minAgainstCheap   = 2.0  // the time of ssh with curve25519 divided by that of native ssh
-	maxShareOfCPU     = 0.25 // the CPU time of native ssh divided by that of ssh
+	minAgainstDefault = 3.0  // lower bound of the time of ssh, divided by that of native ssh
+	minAgainstCheap   = 2.0  // lower bound of the time of ssh with curve25519, divided by that of native ssh
+	maxShareOfCPU     = 0.25 // upper bound of the CPU time of native ssh, divided by that of ssh
 )
 
-// SSH measures one ssh session to the same sshd by native ssh, by the program ssh as it is configured, and by ssh
-// with curve25519, a fast key exchange. The CPU time is that of the client, as the mean of all rounds.
+// SSH compares a session to the sshd of HOST by native ssh, by the program ssh as it is configured, and by ssh with
+// curve25519, a fast key exchange. It measures the wall time of each, and the CPU time of the client as the mean of
+// all rounds.
 func SSH(args []string) error {
 	var rounds int
 	var host string

@@ -23,12 +23,12 @@ const patience = 90 * time.Second
 // group describes launches over one kind of session.
 type group struct {
 	name, how string
-	counts    []int         // the numbers of nodes to measure
-	perNode   []int         // the numbers of ranks per node to measure
+	counts    []int         // numbers of nodes; each is measured with each number of ranks in perNode
+	perNode   []int         // numbers of ranks on each node
 	kex       string        // the key exchange of the sshd, or "" for the default
 	stand     bool          // use the rsh stand-in instead of ssh
-	latency   time.Duration // added to each session
-	alone     bool          // run only ibrun and bare sessions
+	latency   time.Duration // added to the start of each session
+	alone     bool          // measure ibrun and bare sessions, but no other launcher
 	here      bool          // start the ranks on the launcher's host, without sessions
 	times     int           // if not 0, the number of rounds is multiplied by it
 }
@@ -48,10 +48,11 @@ var groups = map[string]group{
 	"own-ssh": {how: "ssh, ibrun's own part", counts: []int{64}, perNode: []int{1}, alone: true},
 }
 
-// size has the numbers of nodes and of ranks per node of a job.
+// size has the number of nodes of a job, and the number of ranks on each node (ppn).
 type size struct{ nodes, ppn int }
 
-// parseCase parses the name of a group, which selects all its sizes, or a group with one size, such as ssh:64x16.
+// parseCase parses an argument CASE. The name of a group selects all sizes of the group. A name with a size, such as
+// ssh:64x16, selects 64 nodes with 16 ranks each.
 func parseCase(text string) (g group, sizes []size, err error) {
 	name, one, some := strings.Cut(text, ":")
 	g, ok := groups[name]
@@ -74,8 +75,8 @@ func parseCase(text string) (g group, sizes []size, err error) {
 	return g, sizes, nil
 }
 
-// large is the number of nodes from which on `ibrun --ssh exec` is left out, because it takes minutes.
-const large = 256
+// manyNodes is the number of nodes from which on `ibrun --ssh exec` is not measured, because it takes minutes.
+const manyNodes = 256
 
 // program is the program that each rank runs. It prints one line, so that a missing rank is noticed.
 const program = "hostname"
@@ -90,29 +91,30 @@ const (
 	floorName   = "bare sessions"
 )
 
-// contestant is a command line that launches the job of a case. Its times are in milliseconds.
+// contestant is one of the launchers that are compared, with its command line for a job. Its values and cpus are in
+// milliseconds.
 type contestant struct {
 	figure.Way
 	argv  []string
-	lines int                     // the number of lines that the job must print
-	cpus  []float64               // CPU time of all hosts per node, including the first round
-	read  func(said []byte) error // if not nil, it is called with the standard error
+	lines int                     // the number of lines that a launch must print
+	cpus  []float64               // CPU time of all hosts, divided by the number of nodes; includes the first round
+	read  func(said []byte) error // if not nil, called with the standard error of each launch
 }
 
-// cpu returns the median CPU time per node, without the first round.
+// cpu returns the median of cpus, without the first round.
 func (c *contestant) cpu() float64 { return figure.Median(c.cpus[1:]) }
 
-// stage is a virtual cluster with the files that contestants need. If Cluster is nil, jobs run on this machine.
+// stage is a virtual cluster on which contestants are measured. If Cluster is nil, they run on this machine.
 type stage struct {
 	*cluster.Cluster
 	group
 	size
-	shell string // the remote shell, or "" for ssh
+	shell string // the path of the remote shell, or "" for ssh
 	job   *figure.Job
 	hosts []string // the hosts whose CPU time counts
 }
 
-// build returns a stage for a group. It brings up a virtual cluster unless g.here is set.
+// build returns a stage for jobs of the size s in the group g. It brings up a virtual cluster unless g.here is set.
 func build(g group, s size) (*stage, error) {
 	st := &stage{group: g, size: s}
 	if g.here {
@@ -136,8 +138,9 @@ func build(g group, s size) (*stage, error) {
 	return st, nil
 }
 
-// slowShell writes a script that sleeps for the latency and then runs command, for use as a remote shell. The latency
-// is part of the script, because mpiexec.hydra cannot pass further arguments to its remote shell.
+// slowShell writes a script to dir that sleeps for latency and then runs command, for use as a remote shell. The
+// latency is part of the script, because mpiexec.hydra cannot pass further arguments to its remote shell. slowShell
+// returns the path of the script.
 func slowShell(dir string, latency time.Duration, command string) (path string, err error) {
 	path = filepath.Join(dir, "after-"+latency.String())
 	script := fmt.Sprintf("#!/bin/sh\nsleep %g\n%s\n", latency.Seconds(), command)
@@ -152,8 +155,8 @@ func (s *stage) Close() error {
 	return s.Cluster.Close()
 }
 
-// contestants returns the command lines to compare on the stage, with ibrun first. It leaves out a launcher whose
-// program is not installed.
+// contestants returns the launchers to compare on the stage. The first one is the program at the path ibrun. A
+// launcher that is not installed is left out.
 func (s *stage) contestants(ibrun string) (all []*contestant) {
 	ibrun = absolute(ibrun)
 	ranks := s.nodes * s.ppn
@@ -169,7 +172,7 @@ func (s *stage) contestants(ibrun string) (all []*contestant) {
 		add(openMPI, ranks, "mpirun.openmpi", "--oversubscribe", "-n", n, program)
 		return all
 	}
-	few := s.nodes >= large || s.alone
+	few := s.nodes >= manyNodes || s.alone
 	how, window := "native", tree.Window
 	mine := []string{ibrun, "-n", n, "-f", s.job.Hydra}
 	launcher, agent := []string{"-launcher", "ssh"}, []string(nil)
@@ -192,14 +195,15 @@ func (s *stage) contestants(ibrun string) (all []*contestant) {
 	}
 	add(hydra, ranks, slices.Concat([]string{"mpiexec.hydra"}, launcher,
 		[]string{"-n", n, "-f", s.job.Hydra, program})...)
-	if s.latency == 0 { // with a latency mpirun takes several times as long, and no bound needs it
+	if s.latency == 0 { // with a latency mpirun takes several times as long, and it has no bound
 		add(openMPI, ranks, slices.Concat([]string{"mpirun.openmpi"}, agent,
 			[]string{"--hostfile", s.job.OpenMPI, "-n", n, program})...)
 	}
 	return all
 }
 
-// cpu returns the CPU time that all hosts have used so far, from their control groups. Without a cluster it is 0.
+// cpu returns the CPU time that all hosts together have used so far, from their control groups. Without a cluster it
+// returns 0.
 func (s *stage) cpu() (sum time.Duration, err error) {
 	for _, h := range s.hosts {
 		used, err := s.CPU(h)
@@ -211,7 +215,8 @@ func (s *stage) cpu() (sum time.Duration, err error) {
 	return sum, nil
 }
 
-// launch runs the job of c once and returns its time in milliseconds.
+// launch runs the command of c once. It appends the CPU time per node to c.cpus, and returns the wall time in
+// milliseconds.
 func (s *stage) launch(c *contestant) (float64, error) {
 	before, err := s.cpu()
 	if err != nil {
@@ -239,8 +244,8 @@ func (s *stage) launch(c *contestant) (float64, error) {
 	return figure.Milliseconds(r.Took), err
 }
 
-// measure builds a stage and runs its contestants in turns, after a first round that does not count. It closes the
-// stage before it returns.
+// measure builds a stage and measures its contestants in turns. It drops the wall times of a first round. It closes
+// the stage before it returns.
 func measure(rounds int, g group, s size, contestants func(*stage) []*contestant) (r row, err error) {
 	st, err := build(g, s)
 	if err != nil {

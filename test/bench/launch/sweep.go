@@ -13,14 +13,14 @@ import (
 	"ibrun/test/bench/figure"
 )
 
-// Latencies that are added to each session, and numbers of nodes. Sweep measures each combination.
+// sweepLatencies are added to the start of each session. Sweep measures each of them with each number of nodes.
 var (
 	sweepLatencies = []time.Duration{0, 50 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second}
 	sweepNodes     = []int{16, 64, 256}
 )
 
-// Sweep launches one rank on each node, and writes medians in milliseconds to FILE, with a block of lines for each
-// number of nodes. plot/sweep.gp plots FILE.
+// Sweep measures launches of one rank on each node, and writes median times in milliseconds to the table FILE. FILE
+// has a block of lines for each number of nodes, and test/bench/plot/sweep.gp plots it.
 func Sweep(args []string) error {
 	var ibrun, file string
 	var rounds int
@@ -44,15 +44,15 @@ func Sweep(args []string) error {
 	return os.WriteFile(file, []byte(strings.TrimSpace(table)+"\n"), 0o644)
 }
 
-// sweepPoint measures one line of the table. The first round does not count: ibrun measures and stores the cost of a
-// session in it.
+// sweepPoint measures one combination of a latency and a number of nodes, and returns its line of the table. The
+// first round does not count: in it ibrun measures the cost of a session, and stores the cost for the later rounds.
 func sweepPoint(ibrun string, rounds int, latency time.Duration, nodes int) (line string, err error) {
 	var predicted, up []float64
 	r, err := measure(rounds, group{stand: true, latency: latency}, size{nodes, 1}, func(st *stage) []*contestant {
 		all := slices.DeleteFunc(st.contestants(ibrun), func(c *contestant) bool { return c.Name == openMPI })
 		all[0].argv = slices.Insert(all[0].argv, 1, "--timing", "--json")
 		all[0].read = func(said []byte) error {
-			s, err := times(said)
+			s, err := parseTiming(said)
 			if err == nil {
 				predicted, up = append(predicted, s.Predicted.LastUp), append(up, s.LastUp)
 			}
@@ -71,8 +71,8 @@ func sweepPoint(ibrun string, rounds int, latency time.Duration, nodes int) (lin
 		r.find(ours).Median(), theirs.Median(), r.find(floorName).Median()), nil
 }
 
-// times parses the line that ibrun --timing --json prints to its standard error.
-func times(said []byte) (s timing.Summary, err error) {
+// parseTiming parses the line that ibrun --timing --json prints to its standard error.
+func parseTiming(said []byte) (s timing.Summary, err error) {
 	at := bytes.Index(said, []byte(`{"nodes"`))
 	if at < 0 {
 		return s, fmt.Errorf("no times in the output: %s", said)

@@ -18,14 +18,15 @@ import (
 
 // Bounds of docs/placement.md.
 const (
-	maxRead      = 20   // ms for reading 256 CPUs
-	maxAllocated = 4    // MiB allocated by reading them
+	maxRead      = 20   // ms that reading the topology of 256 CPUs may take
+	maxAllocated = 4    // MiB that reading this topology may allocate
 	maxShown     = 0.25 // the time of ibrun --display topo, divided by that of lstopo
 	maxBind      = 50   // us that binding adds to a start
 )
 
-// Topo measures the cost of placement. It reads the topology of a simulated node of 256 CPUs in this process, and by
-// ibrun --display topo beside lstopo. Then it measures how much longer the start of a process takes with binding.
+// Topo measures the cost of placement. It measures how long topo.Read, `ibrun --display topo` and lstopo take to read
+// the topology of a simulated node with 256 CPUs. Then it measures how much longer the start of a process takes with
+// binding.
 func Topo(args []string) error {
 	var launcher string
 	if err := figure.Parse(args, &launcher); err != nil {
@@ -85,14 +86,15 @@ func reading(launcher, dir string, bounds *figure.Bounds) error {
 	return nil
 }
 
-// binding compares starts of processes without and with binding. It alternates after every inARow starts.
+// binding compares the start of a process that is not bound with one that is bound to a CPU. It alternates after
+// every inARow starts.
 func binding(bounds *figure.Bounds) error {
 	const starts = 640
 	cpus := slices.Collect(topo.Read(pseudo.Here()).Allowed.All())
 	var took [2][]float64
 	for n := range 2 * starts {
 		i, thread := n/inARow%2, proc.Thread{}
-		if i == 1 { // bind each process to the next CPU
+		if i == 1 { // consecutive processes are bound to different CPUs
 			thread = proc.Thread{CPUs: cpuset.Of(cpus[n%len(cpus)]), Mems: cpuset.Of(0)}
 		}
 		var p *proc.Process

@@ -12,14 +12,16 @@ import (
 	"ibrun/test/bench/figure"
 )
 
+// Upper bounds of the makespan of a launch divided by T* (see treeLaunches).
 const (
 	maxOfOptimum = 1.10
-	maxOfWaiting = 1.15 // where one parent could start all sessions at once
+	maxOfWaiting = 1.15 // for latencies with which one parent could start all sessions at once
 )
 
-// treeLaunches lists the launches that Tree measures. All agents run on this machine, so the latency of a session
-// grows with their number: otherwise the launch time would depend on the number of cores. The bound limits the
-// makespan (the time until all agents are up) divided by T*, the makespan of the best possible tree.
+// treeLaunches lists the launches that Tree measures: a number of agents, the latency of each session, and the upper
+// bound of the makespan divided by T*. The makespan is the time until all agents are up. T* is the makespan of the
+// best possible tree. All agents run on this machine, so the latency grows with their number: otherwise the number of
+// CPUs would limit the launch.
 var treeLaunches = []struct {
 	agents  int
 	latency time.Duration
@@ -59,8 +61,8 @@ func Tree(args []string) error {
 	return bounds.Err()
 }
 
-// series runs launches of one size, prints a line, and returns the median of makespan / T*. ibrun plans each launch
-// with the costs that the previous launches measured.
+// series runs one launch to measure the costs of a session, and then rounds launches that ibrun plans with the costs
+// measured before. It prints a line, and returns the median of the makespan divided by T* (see treeLaunches).
 func series(ibrun string, rounds, agents int, latency time.Duration) (ratio float64, err error) {
 	dir, err := os.MkdirTemp("", "bench-tree-")
 	if err != nil {
@@ -80,7 +82,7 @@ func series(ibrun string, rounds, agents int, latency time.Duration) (ratio floa
 		if err != nil {
 			return err
 		}
-		s, err := times(r.Said)
+		s, err := parseTiming(r.Said)
 		if err == nil && s.Measured == nil {
 			err = errors.New("no session was completed")
 		}
@@ -109,7 +111,7 @@ func series(ibrun string, rounds, agents int, latency time.Duration) (ratio floa
 	return ratio, nil
 }
 
-// optimum returns T* in milliseconds, for the costs that a launch has measured.
+// optimum returns the makespan of the best possible tree in milliseconds, for the costs that a launch has measured.
 func optimum(s timing.Summary, agents int) float64 {
 	of := func(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 	cost := tree.Cost{SEQ: of(s.Measured.SEQ), REM: of(s.Measured.REM), Window: s.Measured.Window}

@@ -13,18 +13,19 @@ import (
 )
 
 const (
-	fromEach = 1000                   // messages of each sender in a round
-	quiet    = 200 * time.Millisecond // datagrams that are still missing after such a pause count as lost
+	perSender   = 1000                   // messages that each sender sends to rank 0 in a round
+	recvTimeout = 200 * time.Millisecond // a datagram counts as lost if none arrives for this time
 
-	// All ranks send small messages to all ranks.
-	rolePlain   = "all"            // the role without WithAggregation
-	roleBundled = "bundled"        // the role with WithAggregation
-	eachTo      = 100              // messages from each rank to each
-	bundleWait  = time.Millisecond // how long a message may be delayed to be sent together with others
+	// Names of two roles. In both of them all ranks send small messages to all ranks.
+	rolePlain   = "all"     // without WithAggregation
+	roleBundled = "bundled" // with WithAggregation(bundleWait)
+
+	perPair    = 100              // messages that each rank sends to each rank
+	bundleWait = time.Millisecond // the longest delay of a message that waits to share a packet with later messages
 )
 
-// crowd measures how many messages of 1 KiB rank 0 receives per millisecond while all other ranks send to it. For
-// plain UDP, which loses some of them, it counts the datagrams that arrive.
+// crowd measures how many messages of 1 KiB per millisecond rank 0 receives while all other ranks send to it, with
+// package ibrun and with plain UDP. UDP loses some datagrams, which do not count. numbers[0] is the number of rounds.
 func crowd(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error) {
 	c, to, err := crowdSocket(ctx, w)
 	if err != nil {
@@ -39,7 +40,7 @@ func crowd(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error) {
 	return []row{atLeast("63 senders of 1 KiB to one, beside what UDP delivers", "per ms", p, 0.5)}, nil
 }
 
-// crowdSocket opens a UDP socket in each rank, and returns it and the address of the socket of rank 0.
+// crowdSocket opens a UDP socket in each rank. It returns this socket, and the address of the socket of rank 0.
 func crowdSocket(ctx context.Context, w *ibrun.World) (c *net.UDPConn, to netip.AddrPort, err error) {
 	ip, err := address()
 	if err != nil {
@@ -60,15 +61,15 @@ func crowdSocket(ctx context.Context, w *ibrun.World) (c *net.UDPConn, to netip.
 	return c, to, err
 }
 
-// gather runs one round with package ibrun. It returns how many messages rank 0 received per millisecond, and 0 in
-// other ranks.
+// gather runs one round with package ibrun. In rank 0 it returns how many messages per millisecond were received, and
+// in all other ranks 0.
 func gather(ctx context.Context, w *ibrun.World) (float64, error) {
 	if err := w.Barrier(ctx); err != nil {
 		return 0, err
 	}
 	if w.Rank() > 0 {
 		m, i := make([]byte, 1<<10), 0
-		if err := figure.Repeat(fromEach, func() error {
+		if err := figure.Repeat(perSender, func() error {
 			m[0], m[1] = byte(i>>8), byte(i)
 			i++
 			return w.Send(ctx, 0, m)
@@ -77,12 +78,12 @@ func gather(ctx context.Context, w *ibrun.World) (float64, error) {
 		}
 		return 0, w.Flush(ctx)
 	}
-	took, err := figure.Time(func() error { return receive(ctx, w, fromEach*senders, 1<<10) })
-	return fromEach * senders / figure.Milliseconds(took), err
+	took, err := figure.Time(func() error { return receive(ctx, w, perSender*senders, 1<<10) })
+	return perSender * senders / figure.Milliseconds(took), err
 }
 
-// receive receives the given number of messages from all ranks together. Each sender numbers its messages. receive
-// fails if one is lost, doubled or reordered.
+// receive receives the given number of messages from all ranks together. Each message has size bytes and begins with
+// its sequence number in two bytes. receive returns an error if a message is lost, duplicated or out of order.
 func receive(ctx context.Context, w *ibrun.World, messages, size int) error {
 	next := make([]int, w.Size())
 	return figure.Repeat(messages, func() error {
@@ -104,7 +105,7 @@ func gatherPlain(ctx context.Context, w *ibrun.World, c *net.UDPConn, to netip.A
 	}
 	m := make([]byte, 1<<10)
 	if w.Rank() > 0 {
-		err := figure.Repeat(fromEach, func() error { _, err := c.WriteToUDPAddrPort(m, to); return err })
+		err := figure.Repeat(perSender, func() error { _, err := c.WriteToUDPAddrPort(m, to); return err })
 		return 0, errors.Join(err, w.Barrier(ctx))
 	}
 	sent := make(chan error, 1)
@@ -113,7 +114,7 @@ func gatherPlain(ctx context.Context, w *ibrun.World, c *net.UDPConn, to netip.A
 	began := time.Now()
 	last := began
 	for {
-		if err := c.SetReadDeadline(time.Now().Add(quiet)); err != nil {
+		if err := c.SetReadDeadline(time.Now().Add(recvTimeout)); err != nil {
 			return 0, err
 		}
 		switch _, _, err := c.ReadFromUDPAddrPort(m); {
@@ -131,20 +132,21 @@ func gatherPlain(ctx context.Context, w *ibrun.World, c *net.UDPConn, to netip.A
 	}
 }
 
-// allToAll measures how long it takes until each rank has received eachTo messages of 64 bytes from each rank.
+// allToAll measures how many milliseconds pass until each rank has received perPair messages of 64 bytes from each
+// rank.
 func allToAll(ctx context.Context, w *ibrun.World, _ []int) ([]row, error) {
 	took, err := figure.Time(func() error {
 		sent := make(chan error, 1)
 		go func() {
 			m, i := make([]byte, 64), 0
-			err := figure.Repeat(w.Size()*eachTo, func() error {
+			err := figure.Repeat(w.Size()*perPair, func() error {
 				m[0], m[1] = byte(i/w.Size()>>8), byte(i/w.Size())
 				i++
 				return w.Send(ctx, (w.Rank()+i-1)%w.Size(), m)
 			})
 			sent <- errors.Join(err, w.Flush(ctx))
 		}()
-		if err := receive(ctx, w, w.Size()*eachTo, 64); err != nil {
+		if err := receive(ctx, w, w.Size()*perPair, 64); err != nil {
 			return err
 		}
 		return errors.Join(<-sent, w.Barrier(ctx))

@@ -19,34 +19,37 @@ import (
 	"ibrun/test/bench/figure"
 )
 
-// This file compares messages of package fabric/ib over a verbs device with ibv_rc_pingpong. They are measured in
-// turns, each between two processes. Either all processes wait for events or all of them poll. This program must be
-// built with cgo. Otherwise ib.Open returns an error that says so.
+// This file compares round trips by package fabric/ib with those by the program ibv_rc_pingpong, over the same verbs
+// device. Both are measured in turns, each between two processes on this machine. Either all of these processes wait
+// for events or all of them poll. The program bench must be built with cgo. Otherwise ib.Open returns an error.
 
 const ibRounds = 5
 
 // Bounds of docs/dev/decisions/0012-infiniband.md.
 const (
-	maxPinned    = 64      // KiB of registered memory without a peer
-	maxTrip      = 1.3     // the time of a round trip, divided by that of ibv_rc_pingpong
-	minBandwidth = 0.9     // the bandwidth, divided by that of ibv_rc_pingpong
-	streamed     = 1 << 20 // bytes; messages of this length and above are compared by bandwidth, shorter ones by time
+	maxPinned    = 64  // upper bound of the memory that is registered without a peer, in KiB
+	maxTrip      = 1.3 // upper bound of the time of a round trip, divided by that of ibv_rc_pingpong
+	minBandwidth = 0.9 // lower bound of the bandwidth, divided by that of ibv_rc_pingpong
+
+	// bandwidthFrom is the length in bytes from which on messages are compared by bandwidth. Shorter messages are
+	// compared by the time of a round trip.
+	bandwidthFrom = 1 << 20
 )
 
-// Values of MODE: how processes wait for messages.
+// Values of the argument MODE, which selects how processes wait for messages.
 const (
-	events  = "events"
-	polling = "polling"
+	events  = "events"  // sleep until the device reports an event
+	polling = "polling" // poll the device
 )
 
-// accepted is a fabric.Sink that sends accepted streams to a channel and drops datagrams.
+// accepted is a fabric.Sink that sends accepted streams to the channel streams, and drops datagrams.
 type accepted struct{ streams chan fabric.Stream }
 
 func (accepted) Datagram(fabric.Tuple, []byte) {}
 func (a accepted) Accepted(s fabric.Stream)    { a.streams <- s }
 
-// onCPU returns the command for a process of a measurement. In mode polling it binds the process to a CPU, because
-// ibrun gives each rank its own CPU, too.
+// onCPU returns a command that runs the program name with args. In mode polling, the command binds the program to the
+// CPU with the number cpu, as ibrun binds ranks.
 func onCPU(mode, cpu, name string, args ...string) *exec.Cmd {
 	if mode == polling {
 		return exec.Command("taskset", append([]string{"-c", cpu, name}, args...)...)
@@ -54,9 +57,9 @@ func onCPU(mode, cpu, name string, args ...string) *exec.Cmd {
 	return exec.Command(name, args...)
 }
 
-// ofOurs returns the command that runs this program with args, bound to a CPU like onCPU does.
-func ofOurs(mode, cpu string, args ...string) *exec.Cmd {
-	self, _ := os.Executable() // a path, because taskset would run itself as /proc/self/exe
+// selfOnCPU returns a command that runs the program bench with args, bound to a CPU like that of onCPU.
+func selfOnCPU(mode, cpu string, args ...string) *exec.Cmd {
+	self, _ := os.Executable() // a path, because in the process of taskset /proc/self/exe is taskset
 	return onCPU(mode, cpu, self, args...)
 }
 
@@ -69,8 +72,8 @@ func open(device, mode string) (*ib.Fabric, accepted, error) {
 	return f, a, err
 }
 
-// Echo accepts streams and sends each message back. It prints its address and connection data for the process that
-// measures. The first eight bytes of a stream give the length of its messages in decimal digits.
+// Echo sends each message of accepted streams back. It first prints its address and connection data in hexadecimal,
+// for startEcho. Each stream begins with eight decimal digits, the length of its messages in bytes.
 func Echo(args []string) error {
 	var device, mode string
 	if err := figure.Parse(args, &device, &mode); err != nil {
@@ -106,16 +109,16 @@ func Echo(args []string) error {
 	return nil
 }
 
-// echo represents a process that runs Echo.
+// echo represents a process that runs Echo, and the connection data for streams to it.
 type echo struct {
-	f     *ib.Fabric
-	other *exec.Cmd
-	to    fabric.Tuple
-	offer []byte
+	f     *ib.Fabric   // the endpoint of this process
+	other *exec.Cmd    // the process that runs Echo
+	to    fabric.Tuple // its address
+	offer []byte       // its connection data
 }
 
 func startEcho(f *ib.Fabric, device, mode string) (*echo, error) {
-	e := &echo{f: f, other: ofOurs(mode, "1", ":echo", device, mode)}
+	e := &echo{f: f, other: selfOnCPU(mode, "1", ":echo", device, mode)}
 	e.other.Stderr = os.Stderr
 	out, err := e.other.StdoutPipe()
 	if err != nil {
@@ -142,7 +145,7 @@ func (e *echo) kill() {
 	_ = e.other.Wait() // fails, because the process was killed
 }
 
-// dial connects to the process, and returns a stream on which the process echoes messages of size bytes.
+// dial opens a stream to the echo process, which sends back each message of size bytes.
 func (e *echo) dial(size int) (fabric.Stream, error) {
 	s, err := e.f.Dial(context.Background(), e.to, e.offer)
 	if err == nil {
@@ -159,7 +162,7 @@ func streamTrip(s fabric.Stream, m []byte) error {
 	return err
 }
 
-// pingpong returns the mean time of a round trip in microseconds.
+// pingpong makes trips round trips of messages of size bytes. It returns their mean time in microseconds.
 func (e *echo) pingpong(size, trips int) (float64, error) {
 	s, err := e.dial(size)
 	if err != nil {
@@ -168,7 +171,7 @@ func (e *echo) pingpong(size, trips int) (float64, error) {
 	defer s.Close()
 	m := make([]byte, size)
 	once := func() error { return streamTrip(s, m) }
-	// After Dial the fabric creates spare queue pairs in the background. These round trips leave time for that.
+	// These round trips do not count: meanwhile the fabric creates spare queue pairs in the background.
 	if err := figure.Repeat(max(1, trips/10), once); err != nil {
 		return 0, err
 	}
@@ -176,8 +179,9 @@ func (e *echo) pingpong(size, trips int) (float64, error) {
 	return figure.Microseconds(took) / float64(trips), err
 }
 
-// IB measures connecting and messages over InfiniBand, and compares them with their bounds. MACHINE describes the
-// machine and becomes part of the name of each figure.
+// IB compares the registered memory and round trips over InfiniBand with their bounds. It also prints how long it
+// takes to open the device and to connect. MACHINE describes the machine, and is part of the name of each value with
+// a bound.
 func IB(args []string) error {
 	var device, mode, machine string
 	if err := figure.Parse(args, &device, &mode, &machine); err != nil {
@@ -203,7 +207,7 @@ func IB(args []string) error {
 	}
 	fmt.Printf("memory registered with one peer: %d bytes; queue pairs made: %d\n", c.Pinned, c.Made)
 	fmt.Printf("medians of %d round trips in turns\n", ibRounds)
-	for _, l := range []struct{ bytes, trips int }{{64, 200}, {4 << 10, 200}, {streamed, 10}} {
+	for _, l := range []struct{ bytes, trips int }{{64, 200}, {4 << 10, 200}, {bandwidthFrom, 10}} {
 		ours := &figure.Way{Name: "ibrun", Do: func() (float64, error) {
 			return inTurn(device, mode, l.bytes, l.trips)
 		}}
@@ -214,7 +218,7 @@ func IB(args []string) error {
 		ratio := ours.Over(theirs)
 		fmt.Printf("%d bytes: ibrun %.1f us, ibv_rc_pingpong %.1f us\n", l.bytes, ours.Median(), theirs.Median())
 		what := fmt.Sprintf("of %d bytes beside ibv_rc_pingpong, %s, %s", l.bytes, machine, mode)
-		if l.bytes < streamed {
+		if l.bytes < bandwidthFrom {
 			bounds.AtMost("round trip "+what, ratio, maxTrip)
 		} else {
 			bounds.AtLeast("bandwidth "+what, 1/ratio, minBandwidth)
@@ -223,8 +227,8 @@ func IB(args []string) error {
 	return bounds.Err()
 }
 
-// connects prints the time from Dial to the first echo. The first stream is cold: the fabric creates the resources
-// that streams share. Later streams are warm if they get a spare queue pair.
+// connects prints the time from Dial to the first echo. For the first stream ("cold"), the fabric creates resources
+// that all streams share. Later streams count as warm if they get a queue pair that has been created before.
 func (e *echo) connects() error {
 	var warm []float64
 	sent := uint64(0)
@@ -247,7 +251,7 @@ func (e *echo) connects() error {
 		} else if after.Cold == before.Cold {
 			warm, sent = append(warm, took), max(sent, after.Control-before.Control)
 		}
-		next := time.Now().Add(time.Second) // waits for spare queue pairs
+		next := time.Now().Add(time.Second) // waits at most 1 s for spare queue pairs
 		for e.f.Counters().Made < uint64(i)+3 && time.Now().Before(next) {
 			time.Sleep(time.Millisecond)
 		}
@@ -259,17 +263,19 @@ func (e *echo) connects() error {
 	return nil
 }
 
-// inTurn starts two processes, and returns the time of a round trip between them in microseconds. They end before it
-// returns, because processes that poll would take CPU time from the next measurement.
+// inTurn runs the subcommand :turn in a process, and returns the mean time of its round trips in microseconds. This
+// process and its echo process end before inTurn returns: processes that poll would take CPU time from the next
+// measurement.
 func inTurn(device, mode string, size, trips int) (float64, error) {
-	r, err := figure.Run(patience, ofOurs(mode, "0", ":turn", device, mode, strconv.Itoa(size), strconv.Itoa(trips)))
+	r, err := figure.Run(patience, selfOnCPU(mode, "0", ":turn", device, mode, strconv.Itoa(size), strconv.Itoa(trips)))
 	if err != nil {
 		return 0, err
 	}
 	return strconv.ParseFloat(strings.TrimSpace(string(r.Out)), 64)
 }
 
-// Turn is the process that inTurn starts. It starts the echo process, measures and prints the time of a round trip.
+// Turn starts an echo process, measures round trips to it, and prints their mean time in microseconds. inTurn runs it
+// as a process.
 func Turn(args []string) error {
 	var device, mode string
 	var size, trips int
@@ -292,9 +298,9 @@ func Turn(args []string) error {
 	return err
 }
 
-// CurveIB prints a table of round trips of messages of 1 byte to 1 MiB, in microseconds. Longer messages would take
-// too long on emulated Soft-RoCE. Each line begins with the word curve, to be found in the output of the virtual
-// machine.
+// CurveIB prints the times of round trips of messages of 1 byte to 1 MiB, in microseconds, for ibrun and
+// ibv_rc_pingpong. Longer messages would take too long on emulated Soft-RoCE. Each line begins with the word curve,
+// so that test/bench/run can find it in the output of the virtual machine.
 func CurveIB(args []string) error {
 	var device string
 	var rounds int
@@ -324,8 +330,8 @@ func CurveIB(args []string) error {
 
 var perTrip = regexp.MustCompile(`= ([0-9.]+) usec/iter`)
 
-// verbs returns a Way that runs ibv_rc_pingpong on this machine. Its value is the time of a round trip in
-// microseconds.
+// verbs returns a Way that runs both processes of ibv_rc_pingpong on this machine. Its value is the mean time of a
+// round trip in microseconds.
 func verbs(device, mode string, size, trips int) *figure.Way {
 	args := []string{"-d", device, "-g", "1", "-s", strconv.Itoa(size), "-n", strconv.Itoa(trips), "-p", "18517"}
 	if mode == events {

@@ -19,13 +19,14 @@ import (
 // autoBound limits the time of --lazy=auto, divided by that of the better one of --lazy and --eager.
 const autoBound = 1.2
 
-// allTook matches the output of examples/alltoall, which ends with the time between its two barriers.
+// allTook matches the output of examples/alltoall. Its group matches the time from the first barrier to the last one.
 var allTook = regexp.MustCompile(`^\d+ ranks sent \d+ messages of \d+ bytes in (\S+)\n$`)
 
-// Lazy measures jobs with --lazy, --eager and --lazy=auto in turns on the nodes of a virtual cluster, with two
-// programs. DENSE is examples/alltoall, in which each rank sends to one rank of each node. Its value is the time that
-// this takes. SPARSE is examples/stencil3d. Its value is the median time of first messages, which varies with the
-// order in which nodes start. So each program has its own number of rounds. Lazy fails if auto misses its bound.
+// Lazy compares --lazy, --eager and --lazy=auto in turns on a virtual cluster, for two programs. DENSE is
+// examples/alltoall, in which each rank sends to one rank of each node. The time until all messages have arrived is
+// compared. SPARSE is examples/stencil3d. The median time of its first messages is compared, which varies with the
+// order in which nodes start. So each program has its own number of rounds. Lazy returns an error if --lazy=auto
+// takes longer than autoBound allows.
 func Lazy(args []string) error {
 	var nodes, perNode, denseRounds, sparseRounds int
 	var launcher, dense, sparse string

@@ -1,7 +1,7 @@
 // Package message compares messages of package ibrun with plain UDP and TCP of package net, in the same processes and
 // in turns, between the nodes of a virtual cluster and on one machine. It also compares lazy with eager jobs, and
-// InfiniBand with ibv_rc_pingpong. Its rank programs stencil3d, alltoall, curve and tcp are measured by package mpi
-// beside the same programs in C. The script test/bench/run starts the cluster.
+// InfiniBand with ibv_rc_pingpong. Package mpi runs the roles stencil3d, alltoall, curve and tcp of this package
+// beside C programs that send the same messages. The script test/bench/run starts the cluster.
 package message
 
 import (
@@ -23,16 +23,18 @@ import (
 // patience limits one job.
 const patience = 5 * time.Minute
 
-// role is the function of a benchmark that each rank of its job runs. Rank 0 returns the results as rows.
+// role is a function that each rank of a job runs, to measure messages between the ranks. numbers are its arguments.
+// In rank 0 it returns the results, unless it has printed them.
 type role func(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error)
 
 var roles = map[string]role{
 	"trips": trips(map[int]string{64: "round trip of 64 B", 1 << 10: "round trip of 1 KiB"}), "streams": streams,
 	"first": first, "crowd": crowd, rolePlain: allToAll, roleBundled: allToAll, "here": here,
-	"stencil3d": stencil, "alltoall": everybody, "curve": curve, "tcp": curveOverTCP,
+	"stencil3d": stencil, "alltoall": exchangeAll, "curve": curve, "tcp": curveOverTCP,
 }
 
-// Rank runs one rank of a job. Rank 0 prints the rows of its role as JSON.
+// Rank runs one rank of a job, as a process of its own. ROLE is a key of roles, and NUMBER... are arguments of the
+// role. Rank 0 prints the rows that its role returns as JSON.
 func Rank(args []string) error {
 	var name string
 	var words []string
@@ -70,8 +72,9 @@ func Rank(args []string) error {
 	return w.Finalize(ctx)
 }
 
-// run runs a job of a role and returns the rows of rank 0. The job is lazy, because first measures the look-up of a
-// peer, which eager jobs do not need.
+// run runs a job whose ranks have the given role, and returns the rows of rank 0. number is the argument of the role,
+// and options are options of ibrun. The job is lazy, because the role first measures the look-up of a peer, which
+// eager jobs do not need.
 func run(launcher, role string, number int, options ...string) (rows []row, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -91,15 +94,16 @@ func run(launcher, role string, number int, options ...string) (rows []row, err 
 const (
 	// firsts is the number of peers that rank 0 sends a first message to.
 	firsts = 7
-	// jobsOfFirst is the number of jobs in a round that measure first messages. On a busy machine the ratio of one
-	// job has a standard deviation of 0.15. The median of 20 jobs has a standard deviation of 0.04.
+	// jobsOfFirst is the number of jobs per round that measure the time of first messages. On a busy machine
+	// the ratio of one job has a standard deviation of 0.15. The median of 20 jobs has a standard deviation of
+	// 0.04.
 	jobsOfFirst = 4
 	// senders is the number of ranks that send to rank 0 at the same time, seven on each node.
 	senders = 63
 )
 
 // Data measures messages between the nodes of a virtual cluster of 10 nodes. It prints a table of times, ratios and
-// bounds, and writes the table to PAGE. It returns an error if a bound is missed.
+// bounds, and writes the table to the document PAGE. It returns an error if a bound is missed.
 func Data(args []string) error {
 	var launcher, page string
 	var rounds int
@@ -116,7 +120,7 @@ func Data(args []string) error {
 		run  func() ([]row, error)
 	}{
 		{1, job("trips", rounds, names[:2]...)}, {1, job("streams", rounds, names[:2]...)},
-		{jobsOfFirst * rounds, job("first", rounds, names[:1+firsts]...)}, // a peer has one first message in a job
+		{jobsOfFirst * rounds, job("first", rounds, names[:1+firsts]...)}, // a job sends each peer one first message only
 		{1, job("crowd", rounds, append([]string{names[0]}, each(7, names[1:])...)...)},
 	} {
 		var times [][]row
@@ -151,7 +155,7 @@ func Data(args []string) error {
 		figure.Keep(page, "make bench-data", func(string) string { return table }))
 }
 
-// each returns host list entries with the same number of ranks for each node, such as node0001:8.
+// each returns the entries of a host list for nodes with the same number of ranks, such as node0001:8.
 func each(ranks int, nodes []string) (list []string) {
 	for _, name := range nodes {
 		list = append(list, fmt.Sprintf("%s:%d", name, ranks))

@@ -25,7 +25,7 @@ func TestRowsAreJudged(t *testing.T) {
 	require.Contains(t, table, "| rate | 3.0 MB/s | 2.0 MB/s | 1.50 | at least 1.60 | missed |  |\n")
 }
 
-// TestMediansOfRows requires that medians merges the rows of several jobs into one with the median of each column.
+// TestMediansOfRows requires that medians merges the tables of several jobs into one, with the median of each value.
 func TestMediansOfRows(t *testing.T) {
 	list := medians([][]row{{{What: "a", Ours: 1, Theirs: 9, Ratio: 3}}, {{Ours: 5, Theirs: 7, Ratio: 1}},
 		{{Ours: 3, Theirs: 8, Ratio: 2}}})

@@ -16,8 +16,8 @@ const (
 	bulk  = 64 << 20 // bytes of a stream
 )
 
-// trips returns a role for two ranks that measures round trips. It maps each length of messages in bytes to the name
-// of its row. numbers[0] is the number of rounds, as in all roles that return rows.
+// trips returns a role for two ranks that measures round trips. names maps the length of messages in bytes to the
+// name of the row for this length. numbers[0] is the number of rounds, as in all roles that return rows.
 func trips(names map[int]string) role {
 	return func(ctx context.Context, w *ibrun.World, numbers []int) (rows []row, err error) {
 		p, err := newPlain(ctx, w, 1)
@@ -28,8 +28,8 @@ func trips(names map[int]string) role {
 			m := make([]byte, size)
 			var late pair
 			median, err := beside(numbers[0],
-				spread(&late.ours, func() error { return trip(ctx, w, m) }),
-				spread(&late.theirs, func() error { return p.datagram(w.Rank(), size) }))
+				timeCalls(&late.ours, func() error { return trip(ctx, w, m) }),
+				timeCalls(&late.theirs, func() error { return p.datagram(w.Rank(), size) }))
 			if err != nil {
 				return nil, err
 			}
@@ -44,9 +44,9 @@ func trips(names map[int]string) role {
 	}
 }
 
-// spread returns a function that measures count calls of f. The function returns their median in microseconds, and
-// appends their 99th percentile to late.
-func spread(late *[]float64, f func() error) func() (float64, error) {
+// timeCalls returns a function that calls f count times. The function returns the median duration of a call in
+// microseconds, and appends the 99th percentile to late.
+func timeCalls(late *[]float64, f func() error) func() (float64, error) {
 	return func() (float64, error) {
 		all := make([]float64, 0, count)
 		err := figure.Repeat(count, func() error {
@@ -63,7 +63,7 @@ func spread(late *[]float64, f func() error) func() (float64, error) {
 	}
 }
 
-// trip runs one round trip of a message between rank 0 and rank 1.
+// trip makes one round trip of the message m from rank 0 to rank 1 and back. Both ranks call it.
 func trip(ctx context.Context, w *ibrun.World, m []byte) error {
 	if w.Rank() == 0 {
 		if err := w.Send(ctx, 1, m); err != nil {
@@ -85,7 +85,7 @@ func trip(ctx context.Context, w *ibrun.World, m []byte) error {
 }
 
 // stream describes a series of messages from rank 0 to rank 1. Each message has size bytes, and all of them together
-// have bulk bytes. The rate must be at least bound times that of TCP.
+// have bulk bytes. bound is the lower bound of their rate, divided by the rate of TCP.
 type stream struct {
 	what  string
 	size  int
@@ -115,7 +115,7 @@ func here(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error) {
 	return append(small[:1], long...), err
 }
 
-// inRow measures each series of messages in list, and returns one row for each.
+// inRow measures each series of messages in list with package ibrun and over TCP. It returns one row for each series.
 func inRow(ctx context.Context, w *ibrun.World, rounds int, list []stream) (rows []row, err error) {
 	p, err := newPlain(ctx, w, 1)
 	if err != nil {
@@ -144,7 +144,8 @@ func inRow(ctx context.Context, w *ibrun.World, rounds int, list []stream) (rows
 	return rows, nil
 }
 
-// oneWay sends messages from rank 0 to rank 1. Rank 1 sends one message back when it has received all of them.
+// oneWay sends the message m from rank 0 to rank 1, as often as messages says. Rank 1 then sends one message back.
+// Both ranks call it.
 func oneWay(ctx context.Context, w *ibrun.World, messages int, m []byte) error {
 	if w.Rank() == 0 {
 		if err := figure.Repeat(messages, func() error { return w.Send(ctx, 1, m) }); err != nil {
@@ -163,10 +164,10 @@ func oneWay(ctx context.Context, w *ibrun.World, messages int, m []byte) error {
 	return w.Send(ctx, 0, []byte("done"))
 }
 
-// first measures the time from the first message to a peer until the peer's answer, for each peer of rank 0. It
-// compares that with the time of a Get plus twice the time of a first round trip by UDP over the same link: ibrun
-// needs a look-up through the tree, one and a half round trips to connect and deliver the message, and half a round
-// trip for the answer.
+// first measures how long rank 0 waits from its first message to a peer until the answer, for one peer after the
+// other. It compares this time with that of a Get plus twice that of a first round trip by UDP over the same link.
+// ibrun needs a look-up through the tree, one and a half round trips to connect and to deliver the message, and half
+// a round trip for the answer.
 func first(ctx context.Context, w *ibrun.World, _ []int) ([]row, error) {
 	var p pair
 	for to := 1; to < w.Size(); to++ {

@@ -10,16 +10,16 @@ import (
 	"ibrun/test/bench/figure"
 )
 
-// Package mpi compares the roles in this file with test/bench/mpi/c/pattern.c, which sends the same messages over
-// MPI. Rank 0 prints a line for each length of messages: the length in bytes, and the microseconds of a step or of a
-// round trip.
+// Package mpi compares the roles in this file with test/bench/mpi/c/pattern.c, a program that sends the same messages
+// over MPI. Rank 0 prints a line for each length of messages: the length in bytes, and the mean time of a step or of a
+// round trip in microseconds.
 
 func printLine(bytes int, took time.Duration, count int) {
 	fmt.Printf("%d %.3f\n", bytes, figure.Microseconds(took)/float64(count))
 }
 
-// stencil makes each rank exchange messages with its neighbours in a three-dimensional grid. Ranks at the edge have
-// fewer neighbours.
+// stencil makes each rank exchange messages with its up to six neighbours in a three-dimensional grid. numbers holds
+// the number of steps and the length of a message in bytes.
 func stencil(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error) {
 	var list []int
 	stride := 1
@@ -50,8 +50,9 @@ func box(n int) (dims [3]int) {
 	return dims
 }
 
-// everybody makes each rank exchange messages with all other ranks. Rank r sends to rank r+1 first.
-func everybody(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error) {
+// exchangeAll makes each rank exchange messages with all other ranks. In each step, rank r sends to rank r+1 first.
+// numbers holds the number of steps and the length of a message in bytes.
+func exchangeAll(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error) {
 	var list []int
 	for i := 1; i < w.Size(); i++ {
 		list = append(list, (w.Rank()+i)%w.Size())
@@ -59,8 +60,8 @@ func everybody(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error
 	return nil, steps(ctx, w, list, numbers)
 }
 
-// steps sends a message to each peer and receives one from each peer, in each step. It prints the mean time of a step.
-// numbers holds the number of steps and the length of a message in bytes.
+// steps makes numbers[0] steps. In each step this rank sends a message of numbers[1] bytes to each peer and receives
+// one from each peer. Rank 0 prints the mean time of a step.
 func steps(ctx context.Context, w *ibrun.World, peers []int, numbers []int) error {
 	if len(numbers) != 2 {
 		return fmt.Errorf("%d numbers, want steps and bytes", len(numbers))
@@ -106,7 +107,7 @@ func steps(ctx context.Context, w *ibrun.World, peers []int, numbers []int) erro
 	return err
 }
 
-// curve measures round trips between two ranks for each of Lengths(numbers[0]).
+// curve measures round trips between two ranks, for each length of messages up to numbers[0] bytes (see Lengths).
 func curve(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error) {
 	return nil, allLengths(w, numbers[0], func(m []byte) error { return trip(ctx, w, m) })
 }
@@ -131,7 +132,8 @@ func curveOverTCP(ctx context.Context, w *ibrun.World, numbers []int) ([]row, er
 	})
 }
 
-// Lengths returns the lengths of messages in a curve: the powers of four up to maximum, in bytes.
+// Lengths returns the lengths of messages in bytes for which round trips are measured: the powers of four up to
+// maximum.
 func Lengths(maximum int) (all []int) {
 	for n := 1; n <= maximum; n *= 4 {
 		all = append(all, n)

@@ -10,7 +10,7 @@ import (
 	"ibrun"
 )
 
-// plain has a UDP socket and a TCP connection of package net between rank 0 and another rank.
+// plain has a UDP socket and a TCP connection of package net between rank 0 and one other rank.
 type plain struct {
 	udp *net.UDPConn
 	to  netip.AddrPort
@@ -33,13 +33,14 @@ func address() (net.IP, error) {
 	return net.IPv4(127, 0, 0, 1), nil
 }
 
-// plains counts the calls of newPlain. The count is part of the keys that a call puts, because the value of a
-// key cannot be changed.
-var plains int
+// plainCalls counts the calls of newPlain. The count is part of the keys that a call puts, because the value of a key
+// cannot be changed.
+var plainCalls int
 
-// newPlain connects rank 0 with rank to by UDP and TCP. All ranks call it. It returns nil in all other ranks.
+// newPlain connects rank 0 with the rank to by UDP and by TCP. All ranks must call it, so that plainCalls is the same
+// in all of them. It returns nil in ranks other than these two.
 func newPlain(ctx context.Context, w *ibrun.World, to int) (*plain, error) {
-	plains++
+	plainCalls++
 	if w.Rank() != 0 && w.Rank() != to {
 		return nil, nil
 	}
@@ -58,11 +59,11 @@ func newPlain(ctx context.Context, w *ibrun.World, to int) (*plain, error) {
 			return nil, err
 		}
 		defer l.Close()
-		if err := w.Put(ctx, fmt.Sprint("tcp ", plains), []byte(l.Addr().String())); err != nil {
+		if err := w.Put(ctx, fmt.Sprint("tcp ", plainCalls), []byte(l.Addr().String())); err != nil {
 			return nil, err
 		}
 	}
-	key := fmt.Sprint("udp ", plains)
+	key := fmt.Sprint("udp ", plainCalls)
 	if err := w.Put(ctx, key, []byte(p.udp.LocalAddr().String())); err != nil {
 		return nil, err
 	}
@@ -77,7 +78,7 @@ func newPlain(ctx context.Context, w *ibrun.World, to int) (*plain, error) {
 		p.tcp, err = l.Accept()
 		return p, err
 	}
-	address, err := w.Get(ctx, to, fmt.Sprint("tcp ", plains))
+	address, err := w.Get(ctx, to, fmt.Sprint("tcp ", plainCalls))
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +86,8 @@ func newPlain(ctx context.Context, w *ibrun.World, to int) (*plain, error) {
 	return p, err
 }
 
-// datagram runs one round trip of a datagram of size bytes. Both ranks call it.
+// datagram makes one round trip of a datagram of size bytes from rank 0 to the other rank and back. Both ranks call
+// it.
 func (p *plain) datagram(rank, size int) error {
 	if rank == 0 {
 		if _, err := p.udp.WriteToUDPAddrPort(p.buf[:size], p.to); err != nil {
@@ -100,8 +102,8 @@ func (p *plain) datagram(rank, size int) error {
 	return err
 }
 
-// stream sends messages over TCP from rank 0 to the other rank, which sends four bytes back when it has received all
-// of them. Both ranks call it.
+// stream sends messages of size bytes over TCP from rank 0 to the other rank, which sends four bytes back after the
+// last one. Both ranks call it.
 func (p *plain) stream(rank, messages, size int) error {
 	if len(p.buf) < size {
 		p.buf = make([]byte, size)

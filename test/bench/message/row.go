@@ -13,14 +13,15 @@ import (
 	"ibrun/test/bench/figure"
 )
 
-// row is one line of the table. Ours is the median with package ibrun, and Theirs that with plain sockets. Ratio is
-// compared with Bound.
+// row is one line of a table of results. Ours is the median value with package ibrun, and Theirs that with plain
+// sockets. Ratio is the median over the rounds of the value with ibrun, divided by the value with plain sockets.
+// Bound is an upper bound of Ratio, unless Least is set.
 type row struct {
 	What         string
 	Unit         string
 	Ours, Theirs float64
 	Ratio, Bound float64
-	Least        bool    // Bound is a lower bound
+	Least        bool    // Bound is a lower bound of Ratio
 	CPU          float64 // CPU time of both ranks, divided by that with plain sockets, or 0 if not measured
 }
 
@@ -31,7 +32,7 @@ type pair struct {
 	spentOurs, spentTheirs time.Duration
 }
 
-// beside measures two functions in turns, after a first round whose values are dropped.
+// beside measures two functions in turns. It drops the values of a first round, but not its CPU time.
 func beside(rounds int, ours, theirs func() (float64, error)) (p pair, err error) {
 	charged := func(to *time.Duration, f func() (float64, error)) *figure.Way {
 		return &figure.Way{Name: "in turns", Do: func() (float64, error) {
@@ -47,8 +48,8 @@ func beside(rounds int, ours, theirs func() (float64, error)) (p pair, err error
 	return p, err
 }
 
-// ratioOfCPU returns in rank 0 the CPU time of both ranks with package ibrun, divided by that with plain sockets. Rank
-// 1 sends its CPU times to rank 0, and gets 0.
+// ratioOfCPU returns the CPU time of rank 0 and rank 1 with package ibrun, divided by that with plain sockets. Both
+// ranks call it with the same text what, which is part of a key. In rank 1 it returns 0.
 func (p pair) ratioOfCPU(ctx context.Context, w *ibrun.World, what string) (float64, error) {
 	if w.Rank() > 0 {
 		return 0, w.Put(ctx, "cpu "+what, fmt.Appendf(nil, "%d %d", p.spentOurs, p.spentTheirs))
@@ -62,8 +63,8 @@ func (p pair) ratioOfCPU(ctx context.Context, w *ibrun.World, what string) (floa
 	return float64(p.spentOurs+ours) / float64(p.spentTheirs+theirs), err
 }
 
-// atMost returns a row with an upper bound. Its ratio is the median of the ratios of the rounds, because both values of
-// a round are measured under about the same load.
+// atMost returns a row with an upper bound of its ratio. The ratio is the median of the ratios of the rounds, because
+// both values of a round are measured under about the same load.
 func atMost(what, unit string, p pair, bound float64) row {
 	var ratios []float64
 	for i, v := range p.ours {
@@ -73,14 +74,15 @@ func atMost(what, unit string, p pair, bound float64) row {
 		Ratio: figure.Median(ratios), Bound: bound}
 }
 
-// atLeast returns a row with a lower bound, as atMost does with an upper bound.
+// atLeast returns the same row as atMost, but with a lower bound of its ratio.
 func atLeast(what, unit string, p pair, bound float64) row {
 	r := atMost(what, unit, p, bound)
 	r.Least = true
 	return r
 }
 
-// medians merges the rows of several runs. Each column of row i is the median of that column in row i of all runs.
+// medians merges tables with the same rows, one table of each job. The values in row i of the result are the medians
+// of the values in row i of all tables.
 func medians(times [][]row) (list []row) {
 	of := func(i int, value func(row) float64) float64 {
 		var all []float64
@@ -105,7 +107,7 @@ func (r row) figure() figure.Figure {
 	return f
 }
 
-// tableOf returns rows as a table in Markdown.
+// tableOf returns a table of rows in Markdown. It states that the values are medians of the given number of rounds.
 func tableOf(rows []row, rounds int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Medians of %d rounds, %s.\n\n", rounds, figure.Machine())
@@ -125,7 +127,7 @@ func tableOf(rows []row, rounds int) string {
 	return b.String()
 }
 
-// judge prints each row with its bound, and returns an error that names the missed bounds.
+// judge prints the ratio of each row with its bound, and returns an error that names the missed bounds.
 func judge(rows []row, to io.Writer) error {
 	b := figure.Bounds{To: to}
 	for _, r := range rows {

@@ -19,12 +19,12 @@ import (
 
 const (
 	agentRanks = 16
-	maxMore    = 1024            // KiB of memory that clients of PMIx may add to an agent
-	atRest     = 4 * time.Second // how long an agent is observed, because it frees memory after the start
+	maxAdded   = 1024            // upper bound of the resident memory in KiB that PMIx clients may add to their agent
+	settleTime = 4 * time.Second // how long the memory of an agent is observed, because it shrinks after the start
 )
 
-// Agent compares the resident memory of two agents. The ranks of one agent are clients of PMIx
-// (test/mpi/testdata/pmixclient.c) that have passed a fence, those of the other one do not use PMIx.
+// Agent compares the resident memory of two agents. The ranks of the first agent are PMIx clients (CLIENT,
+// test/mpi/testdata/pmixclient.c) that have passed a fence. The ranks of the second agent do not use PMIx.
 func Agent(args []string) error {
 	var client string
 	var rounds int
@@ -42,15 +42,16 @@ func Agent(args []string) error {
 	fmt.Printf("the agent of %d ranks, resident, median of %d: %.0f KiB with PMIx, %.0f KiB without\n",
 		agentRanks, rounds, with.Median(), without.Median())
 	bounds := figure.Bounds{To: os.Stdout}
-	bounds.AtMost("KiB more resident with PMIx", with.Median()-without.Median(), maxMore)
+	bounds.AtMost("KiB more resident with PMIx", with.Median()-without.Median(), maxAdded)
 	return bounds.Err()
 }
 
-// resident runs a job on one agent and waits until each rank has printed that it has passed a fence. It then observes
-// the agent for atRest, and returns its smallest resident memory in KiB.
+// resident runs ibrun with args for a job on one agent, and waits until each rank has printed that it has passed a
+// fence. It then reads the resident memory of the agent repeatedly for settleTime, and returns the smallest value in
+// KiB.
 func resident(args ...string) (kib float64, err error) {
 	argv := append([]string{"-n", strconv.Itoa(agentRanks), "--launcher", "local", "--hosts", "a"}, args...)
-	cmd := exec.Command(built, argv...)
+	cmd := exec.Command(uninstalled, argv...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return 0, err
@@ -78,7 +79,7 @@ func resident(args ...string) (kib float64, err error) {
 		return 0, err
 	}
 	kib = math.Inf(1)
-	for end := time.Now().Add(atRest); time.Now().Before(end); <-time.After(atRest / 20) {
+	for end := time.Now().Add(settleTime); time.Now().Before(end); <-time.After(settleTime / 20) {
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 		if err != nil {
 			return 0, err
@@ -93,7 +94,8 @@ func resident(args ...string) (kib float64, err error) {
 	return kib, nil
 }
 
-// agentBelow returns the process id of the agent among the descendants of a process.
+// agentBelow searches the descendants of the process ancestor for an agent, whose arguments include ":agent". It
+// returns the process id of the agent, or an error if there is none.
 func agentBelow(ancestor int) (int, error) {
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", ancestor))
 	if err != nil {

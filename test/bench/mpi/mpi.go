@@ -1,7 +1,7 @@
-// Package mpi compares PMI and MPI programs under ibrun with the same programs under their own launchers, in turns. It
-// also compares message patterns of package ibrun with the same patterns over MPI. Busy and Agent run on any machine,
-// and all other subcommands on the front host of a virtual cluster. The working directory must have bin/ibrun, and for
-// Newer also bin/fleet. The script test/bench/run builds all programs and starts the cluster.
+// Package mpi compares PMI and MPI programs under ibrun with the same programs under their own launchers, in turns.
+// It also compares programs that send the same messages with package ibrun and over MPI. Busy and Agent run on any
+// machine. All other subcommands run on the host "front" of a virtual cluster. The working directory must have
+// bin/ibrun, and for Newer also bin/fleet. The script test/bench/run builds all programs and starts the cluster.
 package mpi
 
 import (
@@ -18,23 +18,23 @@ import (
 	"ibrun/test/bench/figure"
 )
 
-// built is the path of an ibrun that is not installed. The argument IBRUN of a subcommand is the path of an installed
-// copy (test/installed).
-const built = "bin/ibrun"
+// uninstalled is the path of an ibrun that is not below /usr or /opt. Nodes check the file of such a program before
+// they start it. The argument IBRUN of a subcommand is the path of a copy below /opt (test/installed).
+const uninstalled = "bin/ibrun"
 
-// standIn is the path of the rsh stand-in on each host of a virtual cluster (cluster.VRSH).
-const standIn = "/run/vcluster/vrsh"
+// rshStandIn is the path of the rsh stand-in on each host of a virtual cluster (cluster.VRSH).
+const rshStandIn = "/run/vcluster/vrsh"
 
-// job describes a job on a virtual cluster and how often it is measured.
+// job describes a job on a virtual cluster and its measurement.
 type job struct {
 	*figure.Job
-	ibrun  string
+	ibrun  string // the path of ibrun
 	ranks  string // the number of all ranks in decimal, for the command lines of launchers
-	rounds int
+	rounds int    // how often the job is measured
 }
 
-// onCluster parses the arguments IBRUN NODES PERNODE ROUNDS and further ones, which it stores in texts. Then it calls
-// measure with the job that they describe.
+// onCluster parses the arguments IBRUN NODES PERNODE ROUNDS, and stores further arguments in the variables that the
+// elements of texts point to. Then it writes host files for the job and calls measure.
 func onCluster(args []string, measure func(job) error, texts ...any) error {
 	var ibrun string
 	var nodes, perNode, rounds int
@@ -57,7 +57,8 @@ func (j job) underIbrun(argv ...string) []string {
 	return append([]string{j.ibrun, "-n", j.ranks, "-f", j.Hydra}, argv...)
 }
 
-// run runs a job once. It sets the environment that Open MPI needs to run as root, with more ranks than CPUs.
+// run runs the command line argv, for at most patience. It sets variables of the environment with which Open MPI runs
+// as root, waiting ranks of Open MPI yield, and MPICH does not use UCX puts over TCP (docs/mpi.md).
 func run(patience time.Duration, argv []string) (figure.Result, error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), "UCX_TCP_PUT_ENABLE=n", "OMPI_MCA_mpi_yield_when_idle=1",
@@ -65,11 +66,13 @@ func run(patience time.Duration, argv []string) (figure.Result, error) {
 	return figure.Run(patience, cmd)
 }
 
-// reader returns the time of a job in seconds: the time that it printed, or how long it ran. If the output is
-// incomplete, because the job failed or hung (docs/mpi-programs.md), reader returns figure.ErrLeftOut.
+// reader is a function that returns the time of a job in seconds: either the time that the job has printed, or how
+// long it ran. If the output is incomplete, because the job failed or hung (docs/mpi-programs.md), it returns
+// figure.ErrLeftOut.
 type reader func(r figure.Result) (float64, error)
 
-// greeted returns a reader for jobs in which each rank prints a line with text. The time is how long the job ran.
+// greeted returns a reader for jobs in which each rank prints text after its number, such as "rank 0 of 4: hello".
+// Its time is how long the job ran.
 func (j job) greeted(text string) reader {
 	return func(r figure.Result) (float64, error) {
 		if bytes.Count(r.Out, []byte("of "+j.ranks+": "+text)) != j.Ranks {
@@ -79,7 +82,7 @@ func (j job) greeted(text string) reader {
 	}
 }
 
-// printed returns a reader that parses the output. The first group of pattern matches the seconds.
+// printed returns a reader that finds the time in the output. The first group of pattern matches the seconds.
 func printed(pattern *regexp.Regexp) reader {
 	return func(r figure.Result) (float64, error) {
 		found := pattern.FindSubmatch(r.Out)
@@ -90,9 +93,9 @@ func printed(pattern *regexp.Regexp) reader {
 	}
 }
 
-// compare runs two command lines in turns: ours under ibrun and theirs under another launcher. middle reduces the
-// times of each to one value, without those of jobs that are left out. compare prints both values and returns their
-// ratio.
+// compare runs two command lines in turns: ours under ibrun, and theirs under another launcher. Jobs for which read
+// returns figure.ErrLeftOut do not count. middle reduces the times of all other jobs of a launcher to one value, such
+// as their median. compare prints both values and returns the value of ours divided by that of theirs.
 func compare(what string, rounds int, patience time.Duration, read reader, middle func([]float64) float64,
 	ours []string, theirName string, theirs []string) (ratio float64, err error) {
 	way := func(name string, argv []string) *figure.Way {
@@ -100,7 +103,7 @@ func compare(what string, rounds int, patience time.Duration, read reader, middl
 			if _, err := exec.LookPath(argv[0]); err != nil {
 				return 0, err
 			}
-			r, _ := run(patience, argv) // read detects failed jobs by their output
+			r, _ := run(patience, argv) // if the job fails, read returns ErrLeftOut
 			return read(r)
 		}}
 	}
@@ -114,9 +117,10 @@ func compare(what string, rounds int, patience time.Duration, read reader, middl
 	return ratio, nil
 }
 
-// Hello measures how long small programs of MPICH and of Open MPI run, from the launch to the end. Both are built from
-// test/mpi/testdata/mpi.c. The MPICH program does not call MPI_Finalize, because its ranks on several nodes sometimes
-// hang in it, also under mpiexec.hydra (docs/mpi-programs.md).
+// Hello compares how long a job of a small MPI program takes from the launch to the end, under ibrun and under
+// mpiexec.hydra or mpirun. MPICH and OPENMPI are paths of test/mpi/testdata/mpi.c, compiled with each library. With
+// MPICH the program does not call MPI_Finalize: ranks on several nodes sometimes hang in it, also under mpiexec.hydra
+// (docs/mpi-programs.md).
 func Hello(args []string) error {
 	var mpich, openMPI string
 	return onCluster(args, func(j job) error {
@@ -139,15 +143,15 @@ func Hello(args []string) error {
 // Lower bounds of the time of mpiexec.hydra divided by that of ibrun, for a PMI exchange on boundNodes nodes with
 // boundPerNode ranks each.
 const (
-	minOverSSH   = 2.6
-	minOverRsh   = 1.1
+	minOverSSH   = 2.6 // for sessions over ssh
+	minOverRsh   = 1.1 // for sessions over the rsh stand-in
 	boundNodes   = 64
 	boundPerNode = 16
 )
 
-// Exchange measures jobs whose ranks exchange values over PMI. The programs are test/pmi and c/exchange.c. Exchange
-// runs them over ssh and over the rsh stand-in, under the installed IBRUN, under bin/ibrun, which is not installed, and
-// under mpiexec.hydra.
+// Exchange measures jobs whose ranks exchange values over PMI. GO is the program test/pmi, and C is c/exchange.c.
+// Both programs run over ssh and over the rsh stand-in, under the installed IBRUN, under bin/ibrun, which is not
+// installed, and under mpiexec.hydra.
 func Exchange(args []string) error {
 	var inGo, inC string
 	return onCluster(args, func(j job) error {
@@ -162,7 +166,8 @@ func Exchange(args []string) error {
 	}, &inGo, &inC)
 }
 
-// exchange measures one program, whose rank 0 prints one line after the exchange.
+// exchange measures jobs of one program over ssh and over the rsh stand-in. Rank 0 of the program must print one
+// line.
 func (j job) exchange(what, program string, bounds *figure.Bounds) error {
 	way := func(name string, argv ...string) *figure.Way {
 		return &figure.Way{Name: name, Do: func() (float64, error) {
@@ -174,10 +179,10 @@ func (j job) exchange(what, program string, bounds *figure.Bounds) error {
 		}}
 	}
 	const ours, copied, hydra = "ibrun", "ibrun, not installed", "mpiexec.hydra"
-	rsh := []string{"--launcher-exec", standIn}
-	ways := []*figure.Way{way(ours, j.ibrun), way(copied, built), way(hydra, hydra, "-launcher", "ssh"),
-		way(ours, append([]string{j.ibrun}, rsh...)...), way(copied, append([]string{built}, rsh...)...),
-		way(hydra, hydra, "-launcher", "rsh", "-launcher-exec", standIn)}
+	rsh := []string{"--launcher-exec", rshStandIn}
+	ways := []*figure.Way{way(ours, j.ibrun), way(copied, uninstalled), way(hydra, hydra, "-launcher", "ssh"),
+		way(ours, append([]string{j.ibrun}, rsh...)...), way(copied, append([]string{uninstalled}, rsh...)...),
+		way(hydra, hydra, "-launcher", "rsh", "-launcher-exec", rshStandIn)}
 	if err := figure.Measure(0, j.rounds, ways...); err != nil {
 		return err
 	}
@@ -205,8 +210,9 @@ const (
 	maxInit   = 0.8 // the time of MPI_Init, divided by that of Open MPI 4.1 with libpmi under ibrun
 )
 
-// Newer measures a program of Open MPI 5 under ibrun and under its own mpirun. Open MPI 5 is installed in a separate
-// root file system (test/fleet). The ranks, mpirun and its daemons all run in it, by bin/fleet.
+// Newer measures a program of Open MPI 5 under ibrun and under its own mpirun. Open MPI 5 is installed in the root
+// file system ROOT, which test/fleet has made. bin/fleet runs the ranks, mpirun and its daemons with the files of
+// ROOT.
 func Newer(args []string) error {
 	var root, program string
 	enter, err := filepath.Abs("bin/fleet")
@@ -243,7 +249,8 @@ func Newer(args []string) error {
 }
 
 // Busy measures four ranks of Open MPI on two CPUs that two other processes keep busy. A rank that waits calls
-// sched_yield. With autogroups (sched(7)), that lets another rank run first only if it is in the same session.
+// sched_yield. If the kernel groups processes by session (autogroups, sched(7)), that lets another rank run first
+// only if both ranks are in the same session.
 func Busy(args []string) error {
 	var program string
 	var rounds int
@@ -271,6 +278,6 @@ func Busy(args []string) error {
 	}
 	_, err := compare("4 ranks of Open MPI on 2 busy CPUs", rounds, 2*time.Minute,
 		printed(regexp.MustCompile(`(?m)^60000 reductions: ([0-9.]+) s$`)), mean,
-		append([]string{built}, job...), "mpirun", append([]string{"mpirun.openmpi", "--oversubscribe"}, job...))
+		append([]string{uninstalled}, job...), "mpirun", append([]string{"mpirun.openmpi", "--oversubscribe"}, job...))
 	return err
 }

@@ -11,8 +11,8 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// TestCompareLeavesJobsOut requires that compare leaves a job out if the line of a rank is missing in its output, and
-// fails if a launcher is not installed.
+// TestCompareLeavesJobsOut requires that compare does not count a job whose output lacks the line of a rank, and that
+// it returns an error if a launcher is not installed.
 func TestCompareLeavesJobsOut(t *testing.T) {
 	j := job{Job: &figure.Job{Ranks: 1}, ranks: "1"}
 	counted := func(values []float64) float64 { return float64(len(values)) }

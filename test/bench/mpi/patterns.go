@@ -16,16 +16,17 @@ import (
 // patiencePattern limits one job of a pattern. It is long because 64 MPI ranks that poll may share two CPUs.
 const patiencePattern = 2 * time.Minute
 
-// rival is a program that sends the messages of a pattern with one library. ibrun starts all rivals.
+// rival is one of the programs that are compared. Each of them sends the messages of a pattern, with package ibrun or
+// over an MPI library. ibrun starts all of them.
 type rival struct {
-	name string
-	argv []string // the command, to which the pattern and its numbers are appended
-	part int      // if not 0, the number of steps is divided by it
+	name    string
+	argv    []string // the command, to which the name of the pattern and its numbers are appended
+	divisor int      // if not 0, the number of steps is divided by it
 }
 
-// rivals returns package ibrun, MPICH and Open MPI. self is the path of this program. mpich and openMPI are the paths
-// of c/pattern.c, built for each library. With MPICH the program does not call MPI_Finalize, because some ranks hang
-// in it (docs/mpi-programs.md).
+// rivals returns a rival for package ibrun, one for MPICH and one for Open MPI. self is the path of the program
+// bench. mpich and openMPI are the paths of c/pattern.c, compiled with each library. With MPICH the program does not
+// call MPI_Finalize, because some ranks hang in it (docs/mpi-programs.md).
 func rivals(self, mpich, openMPI string) []rival {
 	return []rival{
 		{name: "ibrun", argv: []string{self, ":rank"}},
@@ -36,17 +37,17 @@ func rivals(self, mpich, openMPI string) []rival {
 
 // crowded returns the rivals for jobs in which many ranks share a CPU. A rank of Open MPI yields while it waits. A
 // rank of MPICH (ch4:ucx) polls until its time slice ends, and no setting changes that. So a step of MPICH takes as
-// many time slices as there are ranks on the CPU. Therefore crowded gives MPICH only a quarter of the steps. It also
-// adds a rival that uses MPICH and calls sched_yield while it waits for messages.
+// many time slices as there are ranks on the CPU, and crowded gives MPICH only a quarter of the steps. crowded adds a
+// rival with MPICH that calls sched_yield while it waits for messages.
 func crowded(self, mpich, openMPI string) []rival {
 	list := rivals(self, mpich, openMPI)
 	yields := rival{name: "MPICH, yielding", argv: append(slices.Clone(list[1].argv), "-yield")}
-	list[1].part = 4
+	list[1].divisor = 4
 	return slices.Insert(list, 2, yields)
 }
 
-// way returns a Way that runs a rival with a pattern. Rank 0 prints lines with bytes and microseconds, and the Way
-// calls each with both numbers of every line. The value of a round is the microseconds of the last line.
+// way returns a Way that runs a rival with a pattern. Rank 0 prints lines of two numbers: bytes and microseconds. The
+// Way calls each for every line. Its value is the microseconds of the last line.
 func (j job) way(r rival, each func(bytes int, us float64), pattern ...string) *figure.Way {
 	return &figure.Way{Name: r.name, Do: func() (us float64, err error) {
 		result, err := run(patiencePattern, j.underIbrun(append(slices.Clone(r.argv), pattern...)...))
@@ -64,12 +65,12 @@ func (j job) way(r rival, each func(bytes int, us float64), pattern ...string) *
 	}}
 }
 
-// Apps compares a step of stencil3d and of alltoall with package ibrun, MPICH and Open MPI, and writes a table to PAGE.
-// There is no bound: where ranks share CPUs, the times mostly depend on how the ranks wait. If a library fails or hangs
-// once, Apps leaves it out from then on, and the table says so.
+// Apps compares the time of a step of the patterns stencil3d and alltoall with package ibrun, MPICH and Open MPI. It
+// writes a table to the document PAGE. There is no bound: where ranks share CPUs, the times mostly depend on how the
+// ranks wait. After a library has failed or hung once, Apps does not run it again, and the table says so.
 func Apps(args []string) error {
 	var self, mpich, openMPI, page string
-	return onCluster(append([]string{built}, args...), func(j job) error {
+	return onCluster(append([]string{uninstalled}, args...), func(j job) error {
 		return j.apps(crowded(self, mpich, openMPI), page)
 	}, &self, &mpich, &openMPI, &page)
 }
@@ -94,7 +95,7 @@ func (j job) apps(rivals []rival, page string) error {
 	}{{"stencil3d", 100, 1024}, {"stencil3d", 50, 65536}, {"alltoall", 20, 64}, {"alltoall", 10, 4096}} {
 		var ways []*figure.Way
 		for _, r := range rivals {
-			w := j.way(r, func(int, float64) {}, p.pattern, strconv.Itoa(p.steps/max(r.part, 1)), strconv.Itoa(p.bytes))
+			w := j.way(r, func(int, float64) {}, p.pattern, strconv.Itoa(p.steps/max(r.divisor, 1)), strconv.Itoa(p.bytes))
 			try := w.Do
 			w.Do = func() (float64, error) {
 				if stuck[r.name] != nil {
@@ -126,8 +127,8 @@ func (j job) apps(rivals []rival, page string) error {
 		table += line + ratios + "\n"
 	}
 	for _, r := range rivals {
-		if r.part > 1 {
-			table += fmt.Sprintf("\n%s makes one in %d of the steps.\n", r.name, r.part)
+		if r.divisor > 1 {
+			table += fmt.Sprintf("\n%s makes one in %d of the steps.\n", r.name, r.divisor)
 		}
 		if err := stuck[r.name]; err != nil {
 			table += fmt.Sprintf("\n%s did not end within %v: %v\n", r.name, patiencePattern,
@@ -141,11 +142,11 @@ func (j job) apps(rivals []rival, page string) error {
 // maxCurve is the longest message of the curve.
 const maxCurve = 16 << 20
 
-// Curve measures round trips of messages of 1 byte to maxCurve between two nodes, and writes a table of medians in
-// microseconds to FILE.
+// Curve measures round trips of messages of 1 byte to maxCurve between two nodes. It writes their median times in
+// microseconds to the table FILE.
 func Curve(args []string) error {
 	var self, mpich, openMPI, file string
-	size := []string{built, "2", "1"}
+	size := []string{uninstalled, "2", "1"}
 	return onCluster(append(size, args...), func(j job) error {
 		kinds := append(rivals(self, mpich, openMPI), rival{name: "plain TCP", argv: []string{self, ":rank"}})
 		table := "# " + figure.Machine() + "\nbytes"

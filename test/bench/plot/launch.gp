@@ -1,4 +1,4 @@
-# Usage: gnuplot -c launch.gp TABLE PICTURE. Plots launch times, with one row for each case.
+# Usage: gnuplot -c launch.gp TABLE PICTURE. Plots the launch times in TABLE, with one row for each case.
 set terminal svg size 1000,820 font "sans-serif,12" background "white"
 set output ARG2
 set datafile separator tab

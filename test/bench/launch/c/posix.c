@@ -1,11 +1,11 @@
-// make bench-spawn compares ibrun with this program, which starts processes by
-// posix_spawn. It reads lines with a number of processes from standard input. It
-// starts that many processes of the program in its arguments, one after the other,
-// and waits until all have ended. Like a rank, each process has its own process
-// group, /dev/null and two pipes as descriptors 0 to 2, and a socket as descriptor
-// 3. Then it prints a line of four times in nanoseconds: the sum of all calls of
-// posix_spawn, the time from the first start until all processes have ended, and
-// the CPU times of this program and of the processes since the previous line.
+// posix PROGRAM [ARG...] starts processes by posix_spawn. make bench-spawn compares
+// it with ibrun. Each line of standard input is a number of processes. posix starts
+// that many processes of PROGRAM, one after the other, and waits until all have
+// ended. Like a rank, each process has its own process group, /dev/null and two
+// pipes as descriptors 0 to 2, and a socket as descriptor 3. posix then prints a
+// line of four times in nanoseconds: the sum over all calls of posix_spawn, the
+// time from the first start until all processes have ended, and the CPU times of
+// posix and of the processes since the previous line.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <spawn.h>

@@ -1,7 +1,7 @@
 /*
- * exchange exchanges values over PMI. Each rank puts a value. After a barrier it gets the values of the ranks
- * at distances of powers of two. Rank 0 prints one line. test/pmi does the same in Go, but the start of the Go
- * runtime takes most of its time. So this program represents MPI programs better.
+ * exchange makes ranks exchange values over PMI. Each rank puts a value. After a barrier it gets the values of the
+ * ranks at distances of powers of two. Rank 0 prints one line at the end. test/pmi does the same in Go. The start of
+ * the Go runtime takes most of the time of test/pmi, so exchange represents MPI programs in C better.
  */
 #include <pmi.h>
 #include <stdio.h>

@@ -1,12 +1,15 @@
-/* pattern does over MPI the same as test/bench/message/pattern.go: it sends the same messages in the same steps
- * and checks the contents of those of a step. Rank 0 prints lines in the same format.
+/* pattern sends the same messages over MPI as the roles in test/bench/message/pattern.go do with package ibrun, so
+ * that their times can be compared. Rank 0 prints lines in the same format.
  *
- *	pattern [-yield] [-unfinished] stencil3d|alltoall STEPS BYTES   prints BYTES and the microseconds of a step
- *	pattern [-unfinished] trips MAXIMUM    prints bytes and the microseconds of a round trip for each length
+ *	pattern [-yield] [-unfinished] stencil3d|alltoall STEPS BYTES
+ *		makes STEPS steps with messages of BYTES bytes; prints BYTES and the mean microseconds of a step
+ *	pattern [-unfinished] trips MAXIMUM
+ *		makes round trips of 1, 4, 16 ... MAXIMUM bytes between two ranks; prints each length in bytes
+ *		and the mean microseconds of a round trip
  *
- * With -yield a rank calls sched_yield while it waits for messages. MPICH polls and has no setting for that.
- * With -unfinished the program ends by MPI_Abort in place of MPI_Finalize, in which Debian's MPICH over TCP may
- * hang (docs/mpi-programs.md).
+ * With -yield a rank calls sched_yield while it waits for messages of a step, because MPICH has no setting for
+ * that. With -unfinished the program ends by MPI_Abort in place of MPI_Finalize, in which Debian's MPICH over
+ * TCP may hang (docs/mpi-programs.md).
  */
 #include <mpi.h>
 #include <sched.h>
@@ -69,7 +72,7 @@ static void complete(MPI_Request *r, int count)
 		sched_yield();
 }
 
-/* together is a barrier of all ranks. */
+/* together returns when all ranks have called it. With -yield it calls sched_yield while it waits. */
 static void together(void)
 {
 	MPI_Request r;
@@ -77,7 +80,8 @@ static void together(void)
 	complete(&r, 1);
 }
 
-/* step sends a message to each peer, receives one from each peer, and checks the received ones. */
+/* step sends a message of bytes bytes to each of count peers and receives one from each of them. It checks the
+ * contents of the received messages, which depend on the number of the step. */
 static void step(const int *peers, int count, int bytes, char *out, char *in, MPI_Request *r, int number)
 {
 	memset(out, rank + number, bytes);
