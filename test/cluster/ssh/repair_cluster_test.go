@@ -125,7 +125,10 @@ func TestFencesGoOn(t *testing.T) {
 
 // TestRelaunched kills the agent of an inner node. The ranks of that node must start again on the same node. All other
 // ranks must go on, no line of their output may be lost or duplicated, and the job must succeed.
-func TestRelaunched(t *testing.T) { relaunched(t, shared(t, 16), false) }
+func TestRelaunched(t *testing.T) {
+	parallel(t, working)
+	relaunched(t, shared(t, 16), false)
+}
 
 // TestRelaunchedOnASpare cuts off an inner node. Its ranks must start again on a spare.
 func TestRelaunchedOnASpare(t *testing.T) {
