@@ -84,7 +84,7 @@ func setup(e *testscript.Env, scale string) error {
 	e.Setenv("USER", "user") // Ranks inherit this variable.
 	e.Setenv("SCALE", scale)
 	e.Values[commandsKey{}] = commands{}
-	if dir := os.Getenv("GOCOVERDIR"); dir != "" { // set by test/coverage
+	if dir := os.Getenv("GOCOVERDIR"); dir != "" { // set by package product if coverage data are wanted
 		e.Setenv("GOCOVERDIR", dir)
 	}
 	t := e.T()
