@@ -1,5 +1,5 @@
-// Package policy tests that the repository follows its rules, where no linter can check them. The rules for the linter
-// are in .golangci.yml.
+// Package policy tests whether the repository follows those of its rules that no linter can check. The rules that the
+// linter checks are in .golangci.yml.
 package policy
 
 import (
@@ -21,35 +21,36 @@ import (
 // root is the folder of the repository.
 const root = "../.."
 
-// apart lists imports that are forbidden: packages that match from must not import packages that match to, directly or
-// indirectly. The linter checks only direct imports.
-var apart = []struct{ from, to, why string }{
+// forbiddenImports lists pairs of regular expressions for package paths. Packages that match from must not import
+// packages that match to, directly or indirectly, for the reason why. The linter checks only direct imports.
+var forbiddenImports = []struct{ from, to, why string }{
 	{`^ibrun/fabric/`, `^ibrun/(job|bootstrap)/`, "the data plane runs without the launcher and its job"},
 	{`^ibrun/lazy/peer/`, `^ibrun/bootstrap/`, "a pair of ranks does not depend on a launcher"},
-	{`^ibrun/($|lazy/|bootstrap/rankctl/)`, `^ibrun/bootstrap/wire/`, "wire is for agents; ranks use rankwire"},
+	{`^ibrun/($|lazy/|bootstrap/rankctl/)`, `^ibrun/bootstrap/wire/`, "wire is for agents; ranks use package rankwire"},
 	{`^ibrun/bootstrap/`, `^ibrun/(fabric/(ib|udp)|lazy)/`, "an agent opens no endpoint and sends no message"},
 	{`^ibrun/doctor/`, `^ibrun/fabric/udp/`, "the doctor finds the network interface for data, but sends no data"},
 	{`^ibrun/cmd/ibrun/`, `^ibrun/cgo/`, "ibrun is one static binary"},
 }
 
-// shipped matches the packages of other modules that bin/ibrun may import. Tests may import further modules.
-var shipped = regexp.MustCompile(`^(github\.com/(Mellanox/rdmamap|vishvananda/net(link|ns))|golang\.org/x/(crypto|sys))/`)
+// allowed matches the paths of packages from other modules that cmd/ibrun may import, directly or indirectly.
+// Tests may import further modules.
+var allowed = regexp.MustCompile(`^(github\.com/(Mellanox/rdmamap|vishvananda/net(link|ns))|golang\.org/x/(crypto|sys))/`)
 
-// pkg has fields of the output of go list for a package of this module. Deps lists its direct and indirect imports.
+// pkg is a package of this module, as go list -json describes it. Deps lists its direct and indirect imports.
 type pkg struct {
 	ImportPath     string
 	CgoFiles, Deps []string
 }
 
-// checkImports returns a message for each import that the rules above forbid, and for each use of cgo outside
-// ibrun/cgo.
+// checkImports returns a message for each import that forbiddenImports or allowed forbids, and for each package
+// outside the folder cgo that uses cgo.
 func checkImports(packages []pkg) (faults []string) {
 	for _, p := range packages {
 		if len(p.CgoFiles) > 0 && !strings.HasPrefix(p.ImportPath, "ibrun/cgo/") {
 			faults = append(faults, p.ImportPath+` imports "C" outside cgo`)
 		}
 		deps := strings.Join(p.Deps, "/\n") + "/\n"
-		for _, a := range apart {
+		for _, a := range forbiddenImports {
 			if regexp.MustCompile(a.from).MatchString(p.ImportPath + "/") {
 				for _, to := range regexp.MustCompile("(?m)"+a.to).FindAllString(deps, -1) {
 					faults = append(faults, p.ImportPath+" reaches "+to+": "+a.why)
@@ -58,7 +59,7 @@ func checkImports(packages []pkg) (faults []string) {
 		}
 		for _, dep := range p.Deps {
 			first, _, _ := strings.Cut(dep, "/")
-			if p.ImportPath == "ibrun/cmd/ibrun" && strings.Contains(first, ".") && !shipped.MatchString(dep+"/") {
+			if p.ImportPath == "ibrun/cmd/ibrun" && strings.Contains(first, ".") && !allowed.MatchString(dep+"/") {
 				faults = append(faults, "bin/ibrun has "+dep+" inside, whose module is not in the list")
 			}
 		}
@@ -90,14 +91,14 @@ var (
 	labelOfPath = regexp.MustCompile(`^(?:test/(cluster|mpi|ib|managers)/)?(?:.*_(cluster|mpi|ib|managers|soak)_test\.go)?`)
 	labelOfTag  = regexp.MustCompile(`\b(?:cluster|mpi|ib|managers|soak)\b`)
 	constraint  = regexp.MustCompile(`(?m)\A//go:build .*$`)
-	// A program that os.WriteFile has written may fail to start (ETXTBSY): a process that another goroutine forks at
-	// the same time may still have the file open for writing.
+	// writesProgram matches calls of os.WriteFile that write an executable file. The start of such a file may fail
+	// (ETXTBSY), because a process that another goroutine forks in the meantime may still have it open for writing.
 	writesProgram  = regexp.MustCompile(`os\.WriteFile\(.*, 0o?[0-7]*[1357][0-7]*\)`)
 	packageComment = regexp.MustCompile(`(?m)^(//|\*/).*\npackage `)
 	link           = regexp.MustCompile(`\]\(([^)#:\s]+)(?:#[^)]*)?\)`)
 )
 
-// checkTest returns a message for each rule that a test file violates.
+// checkTest returns a message for each rule that the test file name violates. text is the text of the file.
 func checkTest(name, text string) (faults []string) {
 	tags := labelOfTag.FindAllString(constraint.FindString(text), -1)
 	m := labelOfPath.FindStringSubmatch(name)
@@ -159,8 +160,9 @@ var (
 	finding  = regexp.MustCompile(`^\| (\d+|how \d|show \d)([a-z]?) \|[^|]*\| ([^|]*)`)
 )
 
-// checkFindings returns a message for each finding on the page that has no test or no entry in the changelog, and for
-// each test or file that the page names but that does not exist.
+// checkFindings checks page, the text of docs/dev/findings.md, which lists findings of reviews. It returns a message
+// for each finding without a test or without an entry in changelog, and for each test or file that page names but that
+// does not exist. tests is the text of all test files.
 func checkFindings(page, changelog, tests string) (faults []string) {
 	list := ""
 	for line := range strings.Lines(page) {
