@@ -31,14 +31,14 @@ help: ## list the targets
 
 # --- build
 
-# With these flags the libraries contain no path and no time, so that the same compiler builds the same bytes
-# on any machine.
+# With these flags the shared libraries contain no path of the build and no time, so that the same compiler
+# builds identical files on any machine.
 CFLAGS_OF_OURS := -std=c11 -O2 -Wall -Wextra -Werror -fPIC -fvisibility=hidden \
 	-ffile-prefix-map=$(CURDIR)=.
 LDFLAGS_OF_OURS := -shared -s -Wl,--build-id=none -Wl,-z,relro -Wl,-z,noseparate-code
 
-# On amd64 the entry point of ibrun is a function of bootstrap/reaper, so that a reaper can fork before the
-# Go runtime starts.
+# On amd64 the entry point of ibrun is a function of bootstrap/reaper, because the reaper process forks before
+# the Go runtime starts.
 REAPER_FIRST = $(if $(filter amd64,$(shell go env GOARCH)),-E ibrun/bootstrap/reaper.entry)
 
 # The agent of a leaf runs a smaller program that is in the same file (internal/build/leaf.go).
