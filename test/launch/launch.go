@@ -1,5 +1,5 @@
-// Package launch runs ibrun for tests. Ibrun and Finish wait until ibrun exits. Start returns while the job runs, so that
-// the test can control the job with ibrun ctl.
+// Package launch runs ibrun for tests. Ibrun and Finish wait until ibrun exits. Start returns while the job runs, so
+// that the test can control the job with ibrun ctl.
 //
 //	func TestMain(m *testing.M) { os.Exit(product.Run(m, &launch.Program)) }
 //	func TestTrue(t *testing.T) { o := launch.Ibrun(t, "-n", "2", "true"); require.Equal(t, 0, o.Code, o.Stderr) }

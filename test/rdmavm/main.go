@@ -1,6 +1,7 @@
-// Command rdmavm runs commands that need RDMA devices on a machine without such devices. `rdmavm run -- command...`
-// runs the command in a small virtual machine with Soft-RoCE devices. `rdmavm sys -- command...` runs it on this
-// machine, with the files of a made-up HCA under /sys and /dev. That HCA can be listed and cannot be opened.
+// Command rdmavm runs commands that need RDMA devices on a machine without such devices. "rdmavm run -- command..."
+// runs the command in a small virtual machine with Soft-RoCE devices. "rdmavm sys -- command..." runs the command on
+// this machine, and shows it the files of a simulated HCA in /sys and /dev. Programs can list this HCA, but cannot open
+// it.
 //
 // Package main parses the arguments and creates the files of the HCA. Package vm boots the virtual machine.
 package main
@@ -24,22 +25,23 @@ import (
 )
 
 const usage = `usage: rdmavm run [options] -- command...   run the command in a virtual machine with Soft-RoCE
-         exit code: that of the command, or 125 if the machine fails
+         exit code: that of the command, 125 after an error of rdmavm itself, 2 for wrong usage
 options: -devices 2      rxe0, rxe1, ... over eth0, eth1, ... with the addresses 10.77.0.1, 10.77.0.2, ...
          -cpus 1         number of CPUs; Soft-RoCE uses one for each queue pair
-         -counted        advance the guest's clock 1 ns per instruction, so that other load does not change times
+         -counted        advance the guest's clock 1 ns per instruction, independent of this machine's load
          -mem 1G         memory of the guest, which also holds the files that the command writes
          -share DIR      let the command change files below DIR; it can read all other files of this machine
          -memlock SIZE   limit of locked memory, such as 64k; the default is unlimited
          -i              pass standard input
-         -timeout 5m     limit of the time for booting and the command together
+         -timeout 5m     time limit for booting and running the command
        rdmavm image                         build an image of the newest kernel if it is missing, and print its path
-       rdmavm sys [options] -- command...   run the command with a made-up HCA under /sys and /dev (as root)
+       rdmavm sys [options] -- command...   run the command with a simulated HCA in /sys and /dev (as root)
 options: -name mlx5_0 -lid 27 -state ACTIVE -layer InfiniBand -numa 0 -rate 100
 `
 
-// failed is the exit code of rdmavm if the machine fails, and the command has no exit code.
-const failed = 125
+// exitError is the exit code of rdmavm after an error of its own, for example if the virtual machine does not boot. A
+// command that runs can also exit with this code. Only the message on standard error distinguishes the two cases.
+const exitError = 125
 
 func main() {
 	if os.Getpid() == 1 && os.Args[0] == vm.Init {
@@ -51,12 +53,12 @@ func main() {
 		code = 2
 	} else if err != nil {
 		fmt.Fprintln(os.Stderr, "rdmavm:", err)
-		code = failed
+		code = exitError
 	}
 	os.Exit(code)
 }
 
-// leastMemory is the least memory in bytes with which the guest's kernel boots.
+// leastMemory is the smallest value of -mem in bytes. With less memory the guest's kernel does not boot.
 const leastMemory = 192 << 20
 
 var errUsage = errors.New("usage")
@@ -76,7 +78,7 @@ func run(args []string) (int, error) {
 		return 0, err
 	case "sys":
 		return withHCA(args[1:])
-	case within:
+	case sysWithin:
 		return 0, becomeWithHCA(args[1:])
 	}
 	return 0, errUsage
@@ -84,7 +86,8 @@ func run(args []string) (int, error) {
 
 func log(line string) { fmt.Fprintln(os.Stderr, "rdmavm:", line) }
 
-// options parses the options of a subcommand, and returns the command that follows them.
+// options parses the options of a subcommand into flags, and returns the command that follows the options. It returns
+// errUsage if an option is invalid or no command follows.
 func options(flags *flag.FlagSet, args []string) ([]string, error) {
 	flags.Usage = func() {}
 	flags.SetOutput(os.Stderr)
@@ -141,7 +144,8 @@ func inMachine(args []string) (int, error) {
 	return vm.Run(ctx, image, cfg)
 }
 
-// folder returns the absolute path of the folder of -share without symbolic links. For "" it returns "".
+// folder returns the absolute path, without symbolic links, of the folder name, the value of -share. If name is "", it
+// returns "".
 func folder(name string) (string, error) {
 	if name == "" {
 		return "", nil
@@ -159,13 +163,14 @@ func folder(name string) (string, error) {
 	return absolute, nil
 }
 
-// withHCA runs this program with the subcommand sys-within in a new mount namespace, and returns its exit code.
+// withHCA runs this program again in a new mount namespace, with the subcommand sysWithin and the arguments args, and
+// returns its exit code. The exit code is 128 + N if signal N killed it.
 func withHCA(args []string) (int, error) {
 	if os.Getuid() != 0 {
 		return 0, errors.New("mounting needs root")
 	}
 	runtime.LockOSThread() // Pdeathsig is sent when the thread that forked ends
-	cmd := exec.Command("/proc/self/exe", append([]string{within}, args...)...)
+	cmd := exec.Command("/proc/self/exe", append([]string{sysWithin}, args...)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	err := cmd.Run()
@@ -179,7 +184,8 @@ func withHCA(args []string) (int, error) {
 	return cmd.ProcessState.ExitCode(), nil
 }
 
-// size is a flag.Value for a number of bytes, such as 64k, 512M, 1G or unlimited.
+// size is a flag.Value for a number of bytes. Its text is a number with the suffix k, M or G, such as 64k, or
+// "unlimited".
 type size uint64
 
 func (s *size) String() string { return strconv.FormatUint(uint64(*s), 10) }

@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// rdmavm runs the program rdmavm and waits until it ends, after 5 minutes at most by its own time-out. change may
-// change the command before.
+// rdmavm runs the program rdmavm with args, waits for it, and returns its exit code and output. If change is not nil,
+// it may modify the command before it starts. rdmavm run ends by itself after 5 minutes.
 func rdmavm(t *testing.T, change func(*exec.Cmd), args ...string) launch.Outcome {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "rdmavm"), args...)
@@ -46,8 +46,8 @@ func rdmavm(t *testing.T, change func(*exec.Cmd), args ...string) launch.Outcome
 	return launch.Finish(t, cmd)
 }
 
-// image makes requireQemu build the kernel image once. Later runs of rdmavm find it, and print no messages about
-// building it.
+// image makes requireQemu build the kernel image only once. Then the image is cached, and rdmavm run prints no messages
+// about building it.
 var image sync.Once
 
 func requireQemu(t *testing.T) {
@@ -61,8 +61,9 @@ func requireQemu(t *testing.T) {
 	})
 }
 
-// TestCommand runs a command that prints its input, environment, working directory, limits, devices and files, and
-// then kills itself. All its output must arrive, although a background process still has the output pipe open.
+// TestCommand runs a command that prints its input, environment, working directory, limits, devices and files, and then
+// kills itself. rdmavm must return all its output and end, although a background process still has the output pipe
+// open. Only files in the -share folder may appear on the host.
 func TestCommand(t *testing.T) {
 	requireQemu(t)
 	var input [300000]byte
@@ -92,7 +93,7 @@ func TestCommand(t *testing.T) {
 	require.Equal(t, "written\n", string(text))
 }
 
-// TestKilled requires that the virtual machine ends when rdmavm is ended by SIGKILL or SIGTERM.
+// TestKilled requires that the virtual machine ends if rdmavm is ended by SIGKILL or SIGTERM.
 func TestKilled(t *testing.T) {
 	requireQemu(t)
 	for _, signal := range []os.Signal{syscall.SIGKILL, syscall.SIGTERM} {
@@ -101,15 +102,15 @@ func TestKilled(t *testing.T) {
 			require.NoError(t, cmd.Start())
 			var machine string
 			waitfor.Require(t, "a machine", func() bool { machine = qemuOf(t, cmd.Process.Pid); return machine != "" })
-			require.True(t, runs(machine))
+			require.True(t, isRunning(machine))
 			require.NoError(t, cmd.Process.Signal(signal))
 			require.Error(t, cmd.Wait())
-			waitfor.Require(t, "the machine's end", func() bool { return !runs(machine) })
+			waitfor.Require(t, "the machine's end", func() bool { return !isRunning(machine) })
 		})
 	}
 }
 
-// qemuOf returns the process id of qemu among the children of a process, or "" if qemu has not been started yet.
+// qemuOf returns the process ID of qemu, a child of the process pid, or "" if qemu has not been started yet.
 func qemuOf(t *testing.T, pid int) string {
 	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	require.NoError(t, err)
@@ -124,8 +125,8 @@ func qemuOf(t *testing.T, pid int) string {
 	return ""
 }
 
-// runs reports whether a process exists and is not a zombie.
-func runs(pid string) bool {
+// isRunning reports whether the process pid exists and is not a zombie.
+func isRunning(pid string) bool {
 	text, err := os.ReadFile("/proc/" + pid + "/stat")
 	return err == nil && !strings.Contains(string(text), ") Z ")
 }
@@ -137,7 +138,8 @@ func TestTimeOut(t *testing.T) {
 	require.Contains(t, o.Stderr, "rdmavm: no end within the time-out of 1ms")
 }
 
-// TestNoBoot boots a file that contains no kernel. The error must include the last output of the console.
+// TestNoBoot boots an image whose kernel file contains no kernel. The error must include the last output of qemu and
+// the guest's console.
 func TestNoBoot(t *testing.T) {
 	requireQemu(t)
 	real := strings.TrimSpace(rdmavm(t, nil, "image").Stdout)
@@ -157,7 +159,7 @@ func TestMissingPackages(t *testing.T) {
 	require.Equal(t, 125, o.Code)
 	require.Contains(t, o.Stderr,
 		"apt-get, dpkg-deb, xz: not found; apt-get install -y --no-install-recommends apt dpkg xz-utils")
-	requireQemu(t) // the next run needs the image
+	requireQemu(t) // builds the image, which the next call of rdmavm needs
 	o = rdmavm(t, func(cmd *exec.Cmd) { cmd.Env = []string{"PATH=/nonexistent", "HOME=" + os.Getenv("HOME")} }, "run",
 		"--", "true")
 	require.Equal(t, 125, o.Code)
@@ -183,8 +185,8 @@ func TestBadArguments(t *testing.T) {
 	}
 }
 
-// TestMadeUpHCA requires that ibrun and the programs of rdma-core list the made-up HCA of rdmavm sys, that the command
-// sees the other files of /sys and /dev, and that the host's /sys does not change.
+// TestMadeUpHCA runs commands by rdmavm sys. ibrun and the programs of rdma-core must list the simulated HCA. The
+// command must also see the files that the host has in /sys and /dev. The host's /sys must not change.
 func TestMadeUpHCA(t *testing.T) {
 	if os.Getuid() != 0 {
 		skip.Because(t, "mounting needs root")
@@ -238,7 +240,7 @@ func TestMadeUpHCA(t *testing.T) {
 	require.Contains(t, rdmavm(t, nil, "sys", "--", "no-such-program").Stderr, "executable file not found")
 }
 
-// TestDoctorOnMadeUpHCA runs ibrun --doctor with the made-up HCA. It must report the LID of the HCA, and that the
+// TestDoctorOnMadeUpHCA runs ibrun --doctor by rdmavm sys. It must report the LID of the simulated HCA, and that the
 // kernel has no such device.
 func TestDoctorOnMadeUpHCA(t *testing.T) {
 	if os.Getuid() != 0 {

@@ -17,10 +17,11 @@ import (
 	"ibrun/topo/topotest"
 )
 
-// within is the name of the subcommand that withHCA starts in the new mount namespace.
-const within = "sys-within"
+// sysWithin is the name of an internal subcommand. withHCA runs rdmavm with it in a new mount namespace.
+const sysWithin = "sys-within"
 
-// becomeWithHCA mounts /sys and /dev with the files of the HCA, and replaces this process by the command.
+// becomeWithHCA parses the arguments of rdmavm sys, adds the files of the simulated HCA to /sys and /dev, and replaces
+// this process by the command. It returns only if that fails. It must run in its own mount namespace.
 func becomeWithHCA(args []string) error {
 	port := topotest.Port{SMLID: 1}
 	hca := topotest.HCA{}
@@ -37,7 +38,7 @@ func becomeWithHCA(args []string) error {
 	}
 	port.LID = uint32(*lid)
 	hca.Ports = []topotest.Port{port}
-	// The simulated machine needs enough NUMA nodes for the node of the HCA. Only the files of the HCA are used.
+	// Package topotest simulates a whole machine, which must have the NUMA node of the HCA. Only the HCA's files are used.
 	nodes := max(hca.NUMA, 0) + 1
 	machine := topotest.Machine{NUMAPerPackage: nodes, CoresPerPackage: nodes, HCAs: []topotest.HCA{hca}}
 	if err := machine.Check(); err != nil {
@@ -46,10 +47,10 @@ func becomeWithHCA(args []string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
 	}
-	if err := lay("/sys", onlyHCA(machine.Files())); err != nil {
+	if err := mountTree("/sys", onlyHCA(machine.Files())); err != nil {
 		return err
 	}
-	if err := lay("/dev", fstest.MapFS{"dev/infiniband": {Mode: fs.ModeDir | 0o755}}); err != nil {
+	if err := mountTree("/dev", fstest.MapFS{"dev/infiniband": {Mode: fs.ModeDir | 0o755}}); err != nil {
 		return err
 	}
 	if err := unix.Mknod("/dev/infiniband/uverbs0", unix.S_IFCHR|0o666, int(unix.Mkdev(231, 192))); err != nil &&
@@ -63,7 +64,7 @@ func becomeWithHCA(args []string) error {
 	return syscall.Exec(path, command, os.Environ())
 }
 
-// onlyHCA returns the files of a simulated machine that belong to its HCA, and adds those that libibverbs needs.
+// onlyHCA returns those files of a simulated machine that describe its HCA, and further files that libibverbs reads.
 func onlyHCA(tree fstest.MapFS) fstest.MapFS {
 	kept := fstest.MapFS{"sys/class/infiniband_verbs/abi_version": {Data: []byte("6\n"), Mode: 0o444}}
 	for name, file := range tree {
@@ -72,7 +73,7 @@ func onlyHCA(tree fstest.MapFS) fstest.MapFS {
 				kept[name] = file
 			}
 		}
-		// libibverbs finds the driver of a device by the file modalias.
+		// libibverbs selects the driver of a device by the contents of its file modalias.
 		if card, ok := strings.CutSuffix(name, "/infiniband_verbs/uverbs0/ibdev"); ok {
 			kept[card+
 				"/modalias"] = &fstest.MapFile{Data: []byte("pci:v000015B3d0000101Bsv000015B3sd00000001bc02sc07i00\n"),
@@ -82,9 +83,9 @@ func onlyHCA(tree fstest.MapFS) fstest.MapFS {
 	return kept
 }
 
-// lay mounts a tmpfs over a folder. The tmpfs gets the files of the tree and, by bind mounts, all other entries of the
-// old folder. The names in the tree include the name of the folder.
-func lay(folder string, tree fstest.MapFS) error {
+// mountTree mounts a tmpfs over the folder, which then has the files of tree and, as bind mounts, all other entries
+// that it had before. The paths in tree begin with the path of the folder, without the first slash.
+func mountTree(folder string, tree fstest.MapFS) error {
 	fd, err := unix.Open(folder, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -96,8 +97,8 @@ func lay(folder string, tree fstest.MapFS) error {
 	return merge(tree, folder, fmt.Sprintf("/proc/self/fd/%d", fd))
 }
 
-// merge creates the entries of the tree in a new folder. Then it shows the entries of the folder below that the tree
-// does not have. If below is "", it creates the entries of the tree only.
+// merge creates the entries of tree for the folder, which must be empty. If below is not "", it also makes all entries
+// of the folder below that tree does not have visible in the folder.
 func merge(tree fstest.MapFS, folder, below string) error {
 	ours, err := tree.ReadDir(folder[1:])
 	if err != nil {
@@ -136,7 +137,7 @@ func merge(tree fstest.MapFS, folder, below string) error {
 		if laid[entry.Name()] {
 			continue
 		}
-		if err := show(filepath.Join(below, entry.Name()), filepath.Join(folder, entry.Name()),
+		if err := bindEntry(filepath.Join(below, entry.Name()), filepath.Join(folder, entry.Name()),
 			entry.Type()); err != nil {
 			return err
 		}
@@ -144,8 +145,9 @@ func merge(tree fstest.MapFS, folder, below string) error {
 	return nil
 }
 
-// show makes the file or folder from visible at path by a bind mount. It copies a symbolic link.
-func show(from, path string, kind fs.FileMode) error {
+// bindEntry makes the file or folder from visible at path by a bind mount. If kind is that of a symbolic link, it
+// creates a copy of the link at path instead.
+func bindEntry(from, path string, kind fs.FileMode) error {
 	if kind == fs.ModeSymlink {
 		to, err := os.Readlink(from)
 		if err != nil {

@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// run starts the command and reaps all processes until the command has ended. It sends all output of the command to the
-// host, and then returns the command's exit code.
+// run starts the command of j, sends its output to the host, and returns its exit code. It reaps all orphans until the
+// command has ended, because it runs in the first process of the guest. The code is 128 + N if signal N killed the
+// command.
 func run(l *line, j job) (code int, err error) {
 	os.Clearenv() // remove the kernel's variables, so that LookPath uses the command's PATH
 	for _, pair := range append(j.Env, "RDMAVM=1") {
@@ -27,7 +28,7 @@ func run(l *line, j job) (code int, err error) {
 	}
 	path, err := exec.LookPath(j.Command[0])
 	if err != nil && !errors.Is(err, exec.ErrDot) {
-		return refused(l, j, err)
+		return reportStartError(l, j, err)
 	}
 	input, toInput, err := inputOf(j)
 	if err != nil {
@@ -42,13 +43,13 @@ func run(l *line, j job) (code int, err error) {
 	command, err := os.StartProcess(path, j.Command, &os.ProcAttr{Files: theirs,
 		Sys: &syscall.SysProcAttr{Setsid: true}})
 	if err != nil {
-		return refused(l, j, err)
+		return reportStartError(l, j, err)
 	}
 	for _, file := range theirs {
 		file.Close()
 	}
 	if j.Input {
-		go feed(l, toInput)
+		go forwardInput(l, toInput)
 	}
 	status, err := reap(command.Pid)
 	if err := errors.Join(err, out.end(l), complaint.end(l)); err != nil {
@@ -60,15 +61,15 @@ func run(l *line, j job) (code int, err error) {
 	return status.ExitStatus(), nil
 }
 
-// stream sends the standard output or the standard error of the command to the host.
+// stream sends the output that the command writes to a pipe to the host: its standard output or its standard error.
 type stream struct {
 	kind byte
 	pipe *os.File
 	done chan error
 }
 
-// newStream creates a pipe and starts to send what arrives in it to the host. It returns the stream, and the end of the
-// pipe that the command writes to.
+// newStream creates a pipe, and starts to send the data that is written to the pipe to the host in frames of this kind.
+// It returns the stream, and the end of the pipe for the command.
 func newStream(l *line, kind byte) (s stream, write *os.File, err error) {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -79,8 +80,8 @@ func newStream(l *line, kind byte) (s stream, write *os.File, err error) {
 	return s, write, nil
 }
 
-// end sends all bytes that are in the pipe when the command has ended. It does not wait until the pipe is closed,
-// because a background process of the command may hold it open.
+// end sends the data that is still in the pipe after the command has ended. It does not wait until the pipe is closed,
+// because a background process of the command may keep it open.
 func (s stream) end(l *line) error {
 	if err := s.pipe.SetReadDeadline(time.Now()); err != nil {
 		return err
@@ -88,11 +89,11 @@ func (s stream) end(l *line) error {
 	if err := <-s.done; err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		return err
 	}
-	return l.send(s.kind, remains(s.pipe))
+	return l.send(s.kind, readAvailable(s.pipe))
 }
 
-// remains returns the bytes that are in a pipe now.
-func remains(pipe *os.File) []byte {
+// readAvailable returns the bytes that are in a pipe now, without waiting for more.
+func readAvailable(pipe *os.File) []byte {
 	const capacity = 1 << 16 // the default of Linux
 	b, n := make([]byte, capacity), 0
 	if conn, err := pipe.SyscallConn(); err == nil && pipe.SetReadDeadline(time.Time{}) == nil {
@@ -104,9 +105,9 @@ func remains(pipe *os.File) []byte {
 	return b[:max(n, 0)]
 }
 
-// refused sends the reason why the command cannot be started to the host. It returns the exit code that a shell
-// returns in this case: 127 if the program does not exist, and 126 otherwise.
-func refused(l *line, j job, why error) (code int, err error) {
+// reportStartError sends the reason why the command cannot be started to the host, as standard error of the command. It
+// returns the exit code that a shell returns in this case: 127 if the program does not exist, and 126 otherwise.
+func reportStartError(l *line, j job, why error) (code int, err error) {
 	code = 126
 	if errors.Is(why, exec.ErrNotFound) || errors.Is(why, os.ErrNotExist) {
 		code = 127
@@ -114,8 +115,8 @@ func refused(l *line, j job, why error) (code int, err error) {
 	return code, l.send(frameErr, fmt.Appendf(nil, "rdmavm: %s: %v\n", j.Command[0], errors.Unwrap(why)))
 }
 
-// inputOf returns the command's standard input. If the host sends input, the input is a pipe, and write is its other
-// end. Otherwise it is /dev/null, and write is nil.
+// inputOf returns the standard input of the command. If the host sends input, read and write are the ends of a pipe.
+// Otherwise read is /dev/null, and write is nil.
 func inputOf(j job) (read, write *os.File, err error) {
 	if j.Input {
 		return os.Pipe()
@@ -124,9 +125,9 @@ func inputOf(j job) (read, write *os.File, err error) {
 	return read, nil, err
 }
 
-// feed writes the input that the host sends to a pipe. It ignores write errors, because the command need not read all
-// its input.
-func feed(l *line, to *os.File) {
+// forwardInput receives the standard input from the host and writes it to the pipe to, until the input ends. It ignores
+// write errors, because the command may end before it has read all its input.
+func forwardInput(l *line, to *os.File) {
 	defer to.Close()
 	for {
 		kind, content, err := l.receive()
@@ -137,7 +138,7 @@ func feed(l *line, to *os.File) {
 	}
 }
 
-// reap reaps processes, including orphans, until pid has ended, and returns the status of pid.
+// reap reaps ended child processes, including orphans, until pid has ended. It returns the wait status of pid.
 func reap(pid int) (status syscall.WaitStatus, err error) {
 	for {
 		got, err := syscall.Wait4(-1, &status, 0, nil)

@@ -5,9 +5,9 @@ import (
 	"io"
 )
 
-// archive writes a cpio archive in the format "newc", which the kernel unpacks as its first file system (see the
-// kernel's Documentation/driver-api/early-userspace/buffer-format.rst). A file may contain several archives, one after
-// the other.
+// archive writes a cpio archive in the format newc to the writer to. The kernel unpacks it as its first file system. A
+// file may contain several archives one after the other. See Documentation/driver-api/early-userspace/buffer-format.rst
+// of the kernel.
 type archive struct {
 	to    io.Writer
 	count int

@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Init is the path of this program in the guest, and the name under which the guest's kernel starts it.
+// Init is the path of this program in the guest. The guest's kernel starts it as the first process.
 const Init = "/init"
 
-// Folders of the guest's first file system, and the names of the shares and of the serial port of qemu.
+// Folders in the guest, the mount tags of the folders that qemu shares with the guest, and the name of the serial port.
 const (
 	moduleDir = "/modules"
 	procDir   = "/proc"
@@ -29,10 +29,10 @@ const (
 	portName  = "line"
 )
 
-// Guest runs the first process of the guest: it executes the command and sends its result to the host. It never
-// returns, because the kernel panics if its first process ends. The host kills qemu when it has the result.
+// Guest runs as the first process of the guest: it executes the command and sends the result to the host. It never
+// returns, because the kernel panics if its first process ends. The host kills qemu when it has received the result.
 func Guest() {
-	runtime.LockOSThread() // limit changes this thread, from which the command inherits
+	runtime.LockOSThread() // setLimits changes capabilities of this thread only, which the command inherits
 	l, err := begin()
 	if err == nil {
 		err = serve(l)
@@ -50,7 +50,7 @@ func Guest() {
 	}
 }
 
-// begin mounts /proc, /sys and /dev, loads the modules, and opens the line to the host.
+// begin mounts /proc, /sys and /dev, loads the kernel modules, and opens the serial port to the host.
 func begin() (*line, error) {
 	m := mounts{}
 	m.mount(procDir, "proc", "proc", 0, "")
@@ -84,8 +84,8 @@ func load(path string) error {
 	return unix.FinitModule(int(file.Fd()), "", 0)
 }
 
-// openPort opens the serial port of the line. It waits up to 10 s for the device, which appears some time after its
-// driver was loaded.
+// openPort opens the serial port to the host. It waits up to 10 s until the device exists, because the kernel creates
+// it some time after its driver is loaded.
 func openPort() (*os.File, error) {
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		names, err := filepath.Glob("/sys/class/virtio-ports/*/name")
@@ -115,24 +115,24 @@ func serve(l *line) error {
 	if err := json.Unmarshal(content, &j); err != nil || kind != frameJob {
 		return fmt.Errorf("received %q, want a job: %w", kind, err)
 	}
-	if err := enter(j.Share); err != nil {
+	if err := enterRoot(j.Share); err != nil {
 		return err
 	}
 	if err := network(j.Devices); err != nil {
 		return err
 	}
-	if err := limit(j.Memlock); err != nil {
+	if err := setLimits(j.Memlock); err != nil {
 		return err
 	}
 	code, err := run(l, j)
 	if err != nil {
 		return err
 	}
-	unix.Sync() // write the changes in the shared folder
+	unix.Sync() // write changes in the shared folder to the host
 	return l.sendJSON(frameEnd, code)
 }
 
-// mounts mounts file systems. After the first error, which it keeps, it mounts no more.
+// mounts mounts file systems until the first error, which it keeps in err. After that it does nothing.
 type mounts struct{ err error }
 
 func (m *mounts) mount(target, kind, source string, flags uintptr, options string) {
@@ -144,9 +144,9 @@ func (m *mounts) mount(target, kind, source string, flags uintptr, options strin
 	}
 }
 
-// enter changes the root directory of this process to the host's files, over which an overlay in memory takes all
-// writes. share is the folder of the host that the guest may change, or "".
-func enter(share string) error {
+// enterRoot makes the host's file system the root directory of this process. Writes go to an overlay in memory, except
+// in the folder share of the host. If share is "", all writes go to the overlay.
+func enterRoot(share string) error {
 	const plan9 = "trans=virtio,version=9p2000.L,msize=512000,"
 	upper, work := overDir+"/upper", overDir+"/work"
 	m := mounts{}
@@ -179,9 +179,9 @@ func enter(share string) error {
 	return os.Chdir("/")
 }
 
-// limit sets how many bytes of memory the command may lock, and how many files it may open. If memlock is not
-// Unlimited, it also drops CAP_IPC_LOCK, because the limit does not apply to a process that has this capability.
-func limit(memlock uint64) error {
+// setLimits sets the limits of locked memory, in bytes, and of open files, which the command inherits. If memlock is
+// not Unlimited, it also drops CAP_IPC_LOCK, because the limit does not apply to a process that has this capability.
+func setLimits(memlock uint64) error {
 	err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: memlock, Max: memlock})
 	const files = 1 << 16
 	err = errors.Join(err, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: files, Max: files}))

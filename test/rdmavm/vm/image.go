@@ -14,25 +14,26 @@ import (
 	"time"
 )
 
-// Image holds the paths of a kernel and its modules, which Run boots.
+// Image holds the paths of the files of an image: a kernel and its modules. Run boots an image.
 type Image struct {
 	Kernel  string // an ELF image
-	Modules string // a cpio archive; the names of its files sort in the order of loading
+	Modules string // a cpio archive; the modules must be loaded in the order of their file names
 }
 
-// builder is the source code that builds an image. Its checksum is part of the names of images, so that images of other
-// versions of the code are not used.
+// builder has the source code that builds images. The name of an image contains the checksum of this code, so that an
+// image that other code has built is not used.
 //
 //go:embed cpio.go kernel.go image.go
 var builder embed.FS
 
-// cache is the name of the folder of images in the user's cache directory.
+// cache is the name of the folder that contains all images, in the user's cache directory.
 const cache = "ibrun-rdmavm"
 
-// source is the Debian package that depends on the package of the newest kernel.
+// source is the name of the Debian package that always depends on the package of the newest kernel.
 const source = "linux-image-amd64"
 
-// images returns the folder of images, and the suffix of the names of images that this version of the code has built.
+// images returns the path of the folder that contains all images, and the suffix of the names of those images that this
+// version of the code has built.
 func images() (dir, suffix string, err error) {
 	dir, err = os.UserCacheDir()
 	if err != nil {
@@ -57,8 +58,8 @@ func at(dir string) Image {
 	return Image{Kernel: filepath.Join(dir, "vmlinux"), Modules: filepath.Join(dir, "modules.cpio")}
 }
 
-// Cached returns an existing image of any kernel, or builds one if there is none. It passes a message to say before a
-// long download.
+// Cached returns an image that has been built before, or builds one with Build. Any kernel version will do. Cached
+// calls say with a message before a long download.
 func Cached(say func(string)) (Image, error) {
 	dir, suffix, err := images()
 	if err != nil {
@@ -71,10 +72,11 @@ func Cached(say func(string)) (Image, error) {
 	return at(found[len(found)-1]), nil
 }
 
-// Build builds an image of the newest kernel, unless it exists, and then removes the images of other kernels. It does
-// not need root, because it unpacks the package without installing it.
+// Build builds an image of the newest kernel if it does not exist, removes the images of other kernels, and returns the
+// image. It calls say with a message before a long download. It does not need root, because it unpacks the Debian
+// package of the kernel and does not install it.
 func Build(say func(string)) (Image, error) {
-	if err := need("apt-get", "apt", "dpkg-deb", "dpkg", "xz", "xz-utils"); err != nil {
+	if err := requirePrograms("apt-get", "apt", "dpkg-deb", "dpkg", "xz", "xz-utils"); err != nil {
 		return Image{}, err
 	}
 	dir, suffix, err := images()
@@ -93,8 +95,8 @@ func Build(say func(string)) (Image, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return Image{}, err
 	}
-	// Each process builds in a folder of its own. If several build at the same time, the first image that is
-	// renamed to target stays.
+	// Each process builds in its own folder, which it then renames to target. If several processes build at the same
+	// time, the image that is renamed first is used.
 	if err := sweep(dir); err != nil {
 		return Image{}, err
 	}
@@ -131,7 +133,8 @@ func Build(say func(string)) (Image, error) {
 // building is the prefix of the folders in which images are built.
 const building = "building-"
 
-// sweep removes folders in which images were built, if they are older than an hour: their builders were killed.
+// sweep removes folders in which images were built if they are more than an hour old. The process that built there was
+// killed.
 func sweep(dir string) error {
 	left, err := filepath.Glob(filepath.Join(dir, building+"*"))
 	for _, work := range left {
@@ -142,9 +145,9 @@ func sweep(dir string) error {
 	return err
 }
 
-// listed calls do, which needs apt's package lists. If do fails, the lists may be missing or too old. Then listed, as
-// root, updates them and calls do again.
-func listed(do func() error) error {
+// withPackageLists calls do, which needs the package lists of apt. If do fails and this process runs as root, it
+// updates the lists, which may be missing or out of date, and calls do again.
+func withPackageLists(do func() error) error {
 	err := do()
 	if err == nil || os.Getuid() != 0 {
 		return err
@@ -155,9 +158,9 @@ func listed(do func() error) error {
 	return do()
 }
 
-// newest returns the name of the Debian package of the newest kernel.
+// newest returns the name of the Debian package of the newest kernel, such as linux-image-6.1.0-37-amd64.
 func newest() (name string, err error) {
-	err = listed(func() error {
+	err = withPackageLists(func() error {
 		depends, err := output("", "apt-cache", "depends", "--important", source)
 		name = regexp.MustCompile(`linux-image-[0-9]\S*`).FindString(depends)
 		if err == nil && name == "" {
@@ -168,9 +171,9 @@ func newest() (name string, err error) {
 	return name, err
 }
 
-// download downloads the package name and unpacks it into dir.
+// download downloads the Debian package name and unpacks it in the folder dir.
 func download(dir, name string) error {
-	if err := listed(func() error {
+	if err := withPackageLists(func() error {
 		_, err := output(dir, "apt-get", "download", name)
 		return err
 	}); err != nil {
@@ -184,8 +187,8 @@ func download(dir, name string) error {
 	return err
 }
 
-// convert creates the files of an image from an unpacked package. It looks for modules in the whole package, because
-// they are below /lib in Debian 12 and below /usr since Debian 13.
+// convert creates the files of an image from an unpacked kernel package. It searches the whole package for modules,
+// because they are in /lib in Debian 12 and in /usr/lib since Debian 13.
 func convert(unpacked string, to Image) error {
 	kernels, err := filepath.Glob(filepath.Join(unpacked, "boot", "vmlinuz-*"))
 	if err != nil || len(kernels) != 1 {
@@ -209,8 +212,8 @@ func convert(unpacked string, to Image) error {
 	return pack(to.Modules, paths)
 }
 
-// output runs a program in dir and returns its standard output. If the program fails, the error contains its standard
-// error.
+// output runs a program in the folder dir and returns its standard output. If the program fails, the error contains its
+// standard error.
 func output(dir, name string, args ...string) (string, error) {
 	cmd := exec.Command(name, args...)
 	var complaint bytes.Buffer
@@ -223,9 +226,9 @@ func output(dir, name string, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// need returns an error if programs are not installed, with the command that installs their packages. The arguments are
-// pairs of a program and its Debian package.
-func need(programs ...string) error {
+// requirePrograms returns an error if some of the programs are not installed. The error has the command that installs
+// their packages. The arguments are pairs: the name of a program and its Debian package.
+func requirePrograms(programs ...string) error {
 	var names, packages []string
 	for i := 0; i < len(programs); i += 2 {
 		if _, err := exec.LookPath(programs[i]); err != nil {

@@ -13,9 +13,9 @@ import (
 	"strings"
 )
 
-// wanted lists the modules that the guest loads, in this order. The dependencies of each are loaded before it. rdma_rxe
-// needs crc32_generic for checksums, but does not list it as a dependency.
-var wanted = []string{
+// guestModules lists the kernel modules that the guest loads, in this order. Each is loaded after its dependencies. The
+// list includes crc32_generic, because rdma_rxe needs it for checksums but does not declare it as a dependency.
+var guestModules = []string{
 	"virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay", "dummy", "macvlan",
 	"crc32_generic", "ib_uverbs", "ib_umad", "rdma_rxe", "rdma_ucm",
 }
@@ -30,8 +30,8 @@ const (
 	sector        = 512
 )
 
-// unpackKernel returns the decompressed ELF image of a bzImage. qemu can boot the ELF image. The guest would take
-// seconds to decompress a bzImage without KVM.
+// unpackKernel returns the ELF image of the kernel that a bzImage contains in compressed form. qemu can boot both.
+// Without KVM, the guest would take seconds to decompress a bzImage.
 func unpackKernel(image []byte) ([]byte, error) {
 	if len(image) < headerEnd || string(image[headerMagic:headerMagic+4]) != "HdrS" {
 		return nil, errors.New("not a bzImage")
@@ -64,9 +64,9 @@ func unpackKernel(image []byte) ([]byte, error) {
 	return nil, fmt.Errorf("the compression of the bzImage is not known: %x", payload[:4])
 }
 
-// modules returns the paths of the wanted modules below a folder and of their dependencies, in an order in which they
-// can be loaded. It skips modules that have no file, because they may be built into the kernel. If such a module is
-// missing in the kernel, too, the guest reports an error later.
+// modules returns the paths of guestModules and their dependencies below the folder root, in an order in which they can
+// be loaded. It skips modules that have no file, because they may be built into the kernel. If such a module is not in
+// the kernel either, the guest reports an error later.
 func modules(root string) (paths []string, err error) {
 	files := map[string]string{}
 	if err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -101,7 +101,7 @@ func modules(root string) (paths []string, err error) {
 		paths = append(paths, path)
 		return nil
 	}
-	for _, name := range wanted {
+	for _, name := range guestModules {
 		if err := visit(name); err != nil {
 			return nil, err
 		}
@@ -109,7 +109,7 @@ func modules(root string) (paths []string, err error) {
 	return paths, nil
 }
 
-// moduleName replaces the hyphens in the name of a module file by underscores, as lists of dependencies do.
+// moduleName returns the name by which dependencies refer to a module: that of its file with underscores for hyphens.
 func moduleName(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
 // dependencies returns the dependencies of a module, from the string "depends=a,b" in its section .modinfo.
@@ -135,7 +135,8 @@ func dependencies(path string) ([]string, error) {
 	return nil, nil
 }
 
-// pack writes an archive of modules to path. It numbers the names of the files in the order of loading.
+// pack writes a cpio archive with the files of modules to path. The names of the files in the archive begin with
+// numbers, in the order of modules.
 func pack(path string, modules []string) error {
 	file, err := os.Create(path)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bzImage returns a bzImage with the given compressed payload. The payload begins after the setup sectors and a gap.
+// bzImage returns a bzImage with this compressed payload, which begins after the setup sectors and a gap.
 func bzImage(payload []byte) []byte {
 	const sectors, gap = 3, 100
 	image := make([]byte, (sectors+1)*sector+gap, 1<<12)
@@ -49,8 +49,8 @@ func TestUnpackKernel(t *testing.T) {
 	}
 }
 
-// TestArchive requires that an archive has the bytes of the format newc: header fields of eight hexadecimal digits, and
-// names and contents that are padded to multiples of four bytes.
+// TestArchive requires that archive writes the format newc: header fields of eight hexadecimal digits, and names and
+// contents that are padded with zeros to multiples of four bytes.
 func TestArchive(t *testing.T) {
 	var b bytes.Buffer
 	a := archive{to: &b}

@@ -9,9 +9,9 @@ import (
 	"sync"
 )
 
-// Kinds of frames on the line between host and guest, which is a virtual serial port. The guest first sends frameUp.
-// The host answers with frameJob, followed by frameInput if the job has input. The guest sends frameOut and frameErr,
-// and at the end frameEnd or frameFailed.
+// Kinds of frames that host and guest exchange over a virtual serial port. First the guest sends frameUp. The host
+// replies with frameJob and, if the command has standard input, frames of the kind frameInput. The guest sends frames
+// of the kinds frameOut and frameErr, and last frameEnd or frameFailed.
 const (
 	frameUp     = 'u'
 	frameJob    = 'j' // a job as JSON
@@ -30,10 +30,10 @@ type job struct {
 	Share   string // a folder of the host in which files can be changed, or ""
 	Devices int
 	Memlock uint64 // bytes
-	Input   bool   // the host sends frameInput
+	Input   bool   // the host sends frames of the kind frameInput
 }
 
-// maxFrame limits the length of a frame in bytes, so that corrupt data are detected.
+// maxFrame is the largest length of a frame's content in bytes. A larger length shows that the data is corrupt.
 const maxFrame = 1 << 20
 
 // line sends and receives frames. Several goroutines may send at the same time.
@@ -75,7 +75,7 @@ func (l *line) receive() (kind byte, content []byte, err error) {
 	return head[0], content, err
 }
 
-// stream sends all bytes of a reader as frames of one kind.
+// stream sends all data of the reader from in frames of this kind, until the data ends or an error occurs.
 func (l *line) stream(kind byte, from io.Reader) error {
 	b := make([]byte, 32<<10)
 	for {

@@ -11,9 +11,9 @@ import (
 
 const hostName = "rdmavm"
 
-// network creates the interfaces eth0, eth1, ... in the guest, which can reach each other, and the Soft-RoCE devices
-// rxe0, rxe1, ... on them. All interfaces are in one network namespace, because Soft-RoCE listens in one namespace
-// only.
+// network creates the interfaces eth0, eth1, ... in the guest, which can reach each other, and on each of them a
+// Soft-RoCE device: rxe0, rxe1, ... All are in one network namespace, because Soft-RoCE receives packets in one
+// namespace only.
 func network(devices int) error {
 	if err := unix.Sethostname([]byte(hostName)); err != nil {
 		return err
@@ -26,8 +26,8 @@ func network(devices int) error {
 	if err != nil {
 		return err
 	}
-	// Accept packets whose source is an address of the guest itself. Use IPv6 addresses at once, without the
-	// detection of duplicates, which takes a second.
+	// Accept packets that come from another address of the guest. Disable the detection of duplicate IPv6 addresses,
+	// which would take a second.
 	for name, value := range map[string]string{"ipv4/conf/all/accept_local": "1", "ipv4/conf/default/accept_local": "1",
 		"ipv4/conf/all/rp_filter": "0", "ipv4/conf/default/rp_filter": "0", "ipv6/conf/default/accept_dad": "0"} {
 		if err := os.WriteFile("/proc/sys/net/"+name, []byte(value), 0); err != nil {
@@ -37,7 +37,7 @@ func network(devices int) error {
 	if err := os.Setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"); err != nil {
 		return err
 	}
-	links, neighbours, rxe := plan(devices)
+	links, neighbours, rxe := networkCommands(devices)
 	for _, step := range []struct{ program, batch string }{{"ip", links}, {"ip", neighbours}, {"rdma", rxe}} {
 		cmd := exec.Command(step.program, "-b", "-")
 		cmd.Stdin = strings.NewReader(step.batch)
@@ -48,10 +48,11 @@ func network(devices int) error {
 	return nil
 }
 
-// plan returns batches of commands for ip (links, neighbours) and rdma (rxe). The interfaces are macvlans over dummy0,
-// which the module dummy creates. The neighbour entries are permanent, because the kernel does not answer ARP requests
-// that come from its own addresses.
-func plan(devices int) (links, neighbours, rxe string) {
+// networkCommands returns the input of "ip -b" that creates interfaces (links) and neighbour entries (neighbours), and
+// the input of "rdma -b" that creates Soft-RoCE devices (rxe). The interfaces are macvlans over dummy0, which the
+// module dummy creates. The neighbour entries are permanent, because the kernel does not answer ARP requests from its
+// own addresses.
+func networkCommands(devices int) (links, neighbours, rxe string) {
 	var l, n, r strings.Builder
 	l.WriteString("link set lo up\nlink set dummy0 up\n")
 	for i := range devices {

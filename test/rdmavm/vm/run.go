@@ -1,8 +1,9 @@
-// Package vm runs a command in a virtual machine with Soft-RoCE devices. Run boots Debian's kernel under qemu, a new
-// machine for each command. The guest sees the host's files. Files that the command writes stay in the guest's memory,
-// except in one shared folder. The first process of the guest executes the same program as the host, and calls Guest.
+// Package vm runs a command in a virtual machine, the guest, with Soft-RoCE devices. For each command Run boots
+// Debian's kernel in a new guest under qemu. The command sees the files of the host. Files that it writes stay in the
+// guest's memory, except those in one shared folder. The program that calls Run is also the first process of the guest,
+// where it must call Guest.
 //
-// The host needs qemu and Debian's package tools. No kernel package is installed on it.
+// The host needs qemu and the package tools of Debian. It does not need an installed kernel package.
 package vm
 
 import (
@@ -21,7 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Unlimited is the value of Config.Memlock that means no limit.
+// Unlimited is the value of Config.Memlock for no limit.
 const Unlimited = uint64(unix.RLIM_INFINITY)
 
 // MostDevices is the largest value of Config.Devices.
@@ -30,31 +31,31 @@ const MostDevices = 64
 // Config describes a command and its machine.
 type Config struct {
 	Command        []string
-	Dir            string   // the working directory, a folder of the host
-	Env            []string // the environment, to which RDMAVM=1 is added
-	Stdin          io.Reader
+	Dir            string    // the working directory, a folder of the host
+	Env            []string  // the environment; Run adds RDMAVM=1
+	Stdin          io.Reader // nil means /dev/null
 	Stdout, Stderr io.Writer
 
 	Devices int    // the number of Soft-RoCE devices, up to MostDevices
 	CPUs    int    // the number of CPUs, up to MostCPUs; 0 means one
-	Counted bool   // advance the guest's clock 1 ns per instruction (-icount of qemu)
-	MiB     int    // the guest's memory, which also holds the files that the command writes
+	Counted bool   // advance the guest's clock by 1 ns for each instruction (-icount of qemu)
+	MiB     int    // the guest's memory in MiB, in which files that the command writes are kept, too
 	Share   string // a folder of the host in which the command may change files, or ""
-	Memlock uint64 // the limit of locked memory in bytes, which also applies to root
+	Memlock uint64 // the limit of locked memory in bytes, also for root; see Unlimited
 }
 
 // MostCPUs is the largest value of Config.CPUs.
 const MostCPUs = 16
 
-// bootTime limits the time until the guest sends its first frame. The guest boots in 3 s on an idle host, and in
-// minutes if dozens of processes share two cores.
+// bootTime limits the time from the start of qemu to the first frame from the guest. On an idle host the guest takes 3
+// s to boot. If dozens of processes share two cores, it takes minutes.
 const bootTime = 4 * time.Minute
 
-// Run boots a machine, runs the command and returns its exit code. The code is 128 + N if signal N ended the command,
-// and 126 or 127 if the command cannot be started, as in a shell. Run returns an error if the machine fails or ctx
-// ends. The machine has ended when Run returns. If this process is killed, the machine ends, too.
+// Run boots a guest, runs the command in it and returns the exit code of the command. As in a shell, the code is 128 +
+// N if signal N killed the command, 127 if the program does not exist, and 126 if it cannot be started. Run returns an
+// error if the guest fails or ctx is done. qemu has ended when Run returns, and is killed if this process is killed.
 func Run(ctx context.Context, image Image, cfg Config) (code int, err error) {
-	if err := need("qemu-system-x86_64", "qemu-system-x86", "ip", "iproute2", "rdma", "iproute2"); err != nil {
+	if err := requirePrograms("qemu-system-x86_64", "qemu-system-x86", "ip", "iproute2", "rdma", "iproute2"); err != nil {
 		return 0, err
 	}
 	first, err := initramfs(image)
@@ -62,7 +63,7 @@ func Run(ctx context.Context, image Image, cfg Config) (code int, err error) {
 		return 0, err
 	}
 	defer first.Close()
-	ours, theirs, err := pair()
+	ours, theirs, err := socketPair()
 	if err != nil {
 		return 0, err
 	}
@@ -107,7 +108,7 @@ func Run(ctx context.Context, image Image, cfg Config) (code int, err error) {
 			r.err, waiting = context.Cause(ctx), false
 		}
 	}
-	_ = qemu.Process.Kill() // all output and the result have been received, or there is an error
+	_ = qemu.Process.Kill() // the result and all output before it have been received, or an error has occurred
 	_ = qemu.Wait()
 	if r.err != nil {
 		return 0, fmt.Errorf("%w%s", r.err, console)
@@ -115,8 +116,8 @@ func Run(ctx context.Context, image Image, cfg Config) (code int, err error) {
 	return r.code, nil
 }
 
-// converse exchanges frames with the guest until it receives the result, and returns the command's exit code. It calls
-// booted when the guest has booted.
+// converse exchanges frames with the guest until it receives the exit code of the command, which it returns. It calls
+// booted when the guest sends its first frame.
 func converse(l *line, cfg Config, booted func()) (code int, err error) {
 	for {
 		kind, content, err := l.receive()
@@ -154,9 +155,9 @@ const (
 	firstFD = 4
 )
 
-// arguments returns the arguments of qemu. The kernel's command line must not have tsc=reliable: the kernel measures
-// the rate of the TSC while it boots, and on a busy host the result may be wrong by a factor of nine. Then the
-// kernel's clock watchdog selects another clock. tsc=reliable would turn this watchdog off.
+// arguments returns the arguments of qemu. The command line of the guest's kernel must not contain tsc=reliable,
+// because it disables the clock watchdog. On a busy host the kernel can measure a rate of the TSC that is wrong by a
+// factor of nine. The watchdog detects this and selects another clock.
 func arguments(image Image, cfg Config) []string {
 	args := []string{
 		"-machine", "q35", "-cpu", "max", "-smp", fmt.Sprint(max(1, cfg.CPUs)), "-m", fmt.Sprint(cfg.MiB),
@@ -168,8 +169,8 @@ func arguments(image Image, cfg Config) []string {
 		"-device", "virtio-serial-pci", "-chardev", fmt.Sprintf("socket,id=line,fd=%d", lineFD), "-device",
 		"virtserialport,chardev=line,name=" + portName,
 	}
-	// If the CPU does not report virtualization extensions, a /dev/kvm is that of kvm_pvm, which cannot run an
-	// unmodified kernel.
+	// Use KVM only if the CPU reports virtualization extensions. Otherwise /dev/kvm, if it exists, belongs to kvm_pvm,
+	// which cannot run an unmodified kernel.
 	if cpu, err := os.ReadFile("/proc/cpuinfo"); !cfg.Counted && err == nil && (strings.Contains(string(cpu), " vmx") ||
 		strings.Contains(string(cpu), " svm")) {
 		args = append(args, "-accel", "kvm")
@@ -190,8 +191,8 @@ func arguments(image Image, cfg Config) []string {
 	return args
 }
 
-// initramfs returns a file in memory with the guest's first file system. It contains the modules of the image, empty
-// folders for mounts, and this program as /init.
+// initramfs returns a file in memory with the first file system of the guest, as cpio archives. It contains the modules
+// of the image, empty folders for mounts, and this program at the path Init.
 func initramfs(image Image) (*os.File, error) {
 	modules, err := os.ReadFile(image.Modules)
 	if err != nil {
@@ -219,8 +220,8 @@ func initramfs(image Image) (*os.File, error) {
 	return file, nil
 }
 
-// pair returns two connected sockets: ours for this process, and theirs for qemu.
-func pair() (ours, theirs *os.File, err error) {
+// socketPair returns the two ends of a connection: ours for this process, and theirs for qemu.
+func socketPair() (ours, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, err
@@ -228,7 +229,8 @@ func pair() (ours, theirs *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "line"), os.NewFile(uintptr(fds[1]), "line"), nil
 }
 
-// tail is an io.Writer that keeps the last tailLength bytes. It receives the output of qemu and of the guest's console.
+// tail is an io.Writer that keeps only the last tailLength bytes. Run uses it for the output of qemu, which includes
+// the guest's console.
 type tail struct{ text []byte }
 
 const tailLength = 4 << 10
