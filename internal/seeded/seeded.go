@@ -16,11 +16,11 @@ var seed = flag.Uint64("seed", 0, "run only this schedule of the simulator, and 
 // Counts maps {state, input} of a state machine to the number of times that the machine got the input in that state.
 type Counts map[[2]int]int
 
-// Run calls schedule with each seed from 1 to schedules for two ranks, and with each seed from 1 to schedules/10 for
-// eight ranks. The parameter log is nil. Run returns the sum of all counts.
+// Run calls schedule for two ranks with each seed from 1 to schedules, and for eight ranks with each seed from 1 to
+// schedules/10. It passes nil as log. Run returns the sum of all counts.
 //
-// With the option -seed, Run calls schedule with that seed only, once for two and once for eight ranks. The parameter
-// log is then t.Logf, and Run returns no counts.
+// With the option -seed, Run calls schedule with that seed only, once for two and once for eight ranks. It passes
+// t.Logf as log, and returns no counts.
 //
 // If a schedule fails, Run prints a go test command that replays it. The parameter pkg names the package in that
 // command.
