@@ -14,8 +14,8 @@ import (
 
 // TestBoundsAtAThousand kills a rank, an agent, a reaper, or an agent and its reaper, and checks the time limits of
 // docs/faults.md. A message takes 10 ms on each edge of the tree. The root must know of the failure within 100 ms for
-// each edge between the node and the root. All ranks ignore SIGTERM, so the job must end at most 1 s after the grace
-// period. With the build tag soak there are 1,000 agents.
+// each edge between the root and the node of the killed process. All ranks ignore SIGTERM, so the job lasts until the
+// grace period ends, and must end at most 1 s later. With the build tag soak there are 1,000 agents.
 func TestBoundsAtAThousand(t *testing.T) {
 	const hop, perHop = 10 * time.Millisecond, 100 * time.Millisecond
 	nodes := min(1000, scale.nodes)

@@ -38,8 +38,8 @@ type clients struct {
 
 type client struct{ at, got, from int }
 
-// callQueue calls functions one after the other. If a function adds another one while it runs, callQueue calls that one
-// only after it has returned, because a server must not be called while it is still handling an event.
+// callQueue calls functions one after the other. A function that is added by a running function is called only after
+// the running function has returned, because a server must not be called while it is still handling an event.
 type callQueue struct {
 	waiting []func()
 	busy    bool

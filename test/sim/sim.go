@@ -80,8 +80,8 @@ type World struct {
 	Outcome *core.Outcome
 	// Sent counts messages by kind, for all links together.
 	Sent map[frame.Kind]int
-	// Bytes counts the bytes of the frames between agents, by kind. RootBytes counts those of
-	// frames that the root sends or receives.
+	// Bytes counts the bytes of all frames between agents, by kind. RootBytes counts only the
+	// bytes of frames that the root sends or receives.
 	Bytes     map[frame.Kind]uint64
 	RootBytes map[frame.Kind]uint64
 	Reports   []any
