@@ -76,9 +76,10 @@ func TestNetlrtsResizes(t *testing.T) {
 	require.Contains(t, out, "2 processes: 1/2@127.0.0.1 1/2@127.0.0.1\n")
 }
 
-// TestNetlrtsResizeRefused asks Charm++ programs to change their number of processes that cannot do so. A program may
-// not be built for it, have several threads (PEs) in a process, or lack the handler set_bitmap. The request must fail,
-// and the program must go on. If a program changes its number of processes without a request, the job must fail.
+// TestNetlrtsResizeRefused requests a change of the number of processes of Charm++ programs that cannot change it. The
+// first is not built for that, the second has several threads (PEs) in a process, and the third lacks the handler
+// set_bitmap. The request must fail, and the program must go on. If a program changes its number of processes without a
+// request, the job must fail.
 func TestNetlrtsResizeRefused(t *testing.T) {
 	for name, argv := range map[string][]string{
 		"not built for it": {netlrtsProgram(t)}, "several PEs": {resizing(t), "+ppn", "2"},

@@ -55,9 +55,9 @@ func (c *caller) isHungUpOn() {
 	require.Empty(c.t, waitfor.Receive(c.t, rest))
 }
 
-// TestPortStrangers connects to the address in PMI_PORT without being a rank, as any user of the machine can. The agent
-// must close the connection, with or without an error reply, if it sends no PMI id, an id of no rank, or the id of a
-// rank that has a connection already. ibrun must not report such input as an error of a rank.
+// TestPortStrangers connects to the address in PMI_PORT without being a rank, as any user of the machine can. It sends
+// no PMI id, an id of no rank, or the id of a rank that has a connection already. The agent must close each of these
+// connections, with or without an error reply. ibrun must not report such input as a PMI error of a rank.
 func TestPortStrangers(t *testing.T) {
 	dir := t.TempDir()
 	client := filepath.Join(dir, "pmi")
@@ -106,7 +106,7 @@ func TestPortStrangers(t *testing.T) {
 	second.expects("cmd=initack rc=-1 msg=another_program_speaks_for_this_rank_already")
 	second.isHungUpOn()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
-	first.isHungUpOn() // The agent closes the connection because rank 0, whose id it has sent, has ended.
+	first.isHungUpOn() // The test has sent the id of rank 0, which has ended.
 	o := <-done
 	require.NotEqual(t, 0, o.Code, "the job must fail, because rank 0 ends while ranks 1 and 2 wait for it")
 	require.Contains(t, o.Stderr, "rank 0: a program that came through PMI_PORT was refused")

@@ -12,7 +12,7 @@ import (
 )
 
 // TestTerminalAsInput uses a terminal as the input file of a rank (--input). The terminal must not become the
-// controlling terminal of the agent's session. If it did, reading from it would stop every rank.
+// controlling terminal of the agent's session. If it did, the kernel would stop a rank that reads from it.
 func TestTerminalAsInput(t *testing.T) {
 	ours, theirs, err := proc.OpenTerminal(30, 100, false)
 	require.NoError(t, err)
