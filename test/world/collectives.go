@@ -186,9 +186,9 @@ func (r *rank) disagree(string) {
 	r.noError(r.Barrier(r.ctx))
 }
 
-// large calls collectives with values that are too large. First one rank passes more than a rank may send: it must get
-// ErrTooLong, and the other ranks must notice nothing. Then the values of all ranks together exceed the limit of the
-// launch tree, and the collective must fail on all ranks.
+// large calls collectives with values that are too large. First rank 1 passes more than the 48 MiB that a rank may
+// send. It must get ErrTooLong, and the next barrier must succeed on all ranks. Then the values of all ranks have 49
+// MiB together, which is too much for the launch tree, and the collective must fail on all ranks.
 func (r *rank) large(string) {
 	var failed *app.CollectiveError
 	if r.Rank() == 1 {

@@ -48,7 +48,7 @@ func (r *rank) endsEarly(how string) {
 		m, err := r.RecvFrom(r.ctx, victim)
 		r.noError(err)
 		r.equal("good bye", string(m))
-		_, err = r.RecvFrom(r.ctx, victim) // must fail, although this rank sends nothing to rank 3
+		_, err = r.RecvFrom(r.ctx, victim) // A rank that only receives must get an error, too.
 		r.names(err, victim)
 	}
 	_, err := r.Get(r.ctx, victim, "never")
@@ -73,8 +73,8 @@ func (r *rank) endsEarly(how string) {
 			r.same(value(from, me, 1000), got, "from %d", from)
 		}
 	}
-	// To a rank of the same node Send itself fails. To a rank of another node Send only buffers the message, and Finalize
-	// must report that it is lost.
+	// Send to a rank of the same node must fail. Send to a rank of another node only buffers the message, and then
+	// Finalize must report that the message is lost.
 	if r.nodeOf(me) == r.nodeOf(victim) {
 		r.names(r.Send(r.ctx, victim, nil), victim)
 		r.noError(r.Finalize(r.ctx))
@@ -126,7 +126,7 @@ func (r *rank) failures(string) {
 		messages++
 	}
 	r.silence()
-	r.fails(r.Barrier(r.ctx), "rank 4 ended|ranks .* ended") // Now all ranks have noticed the failure.
+	r.fails(r.Barrier(r.ctx), "rank 4 ended|ranks .* ended") // Now all ranks know of the failure.
 
 	if me == 2 {
 		die()

@@ -14,8 +14,9 @@ import (
 	app "ibrun"
 )
 
-// value returns the n bytes of the value or message that rank from must deliver to rank to. They depend on from, to and
-// n. They consist of blocks of 1021 bytes that all differ, so that a comparison detects swapped or repeated blocks.
+// value returns n bytes for a message or a value of the key-value store. They depend on n and on the numbers from and
+// to, which in most calls are the sender and the receiver. They consist of blocks of 1021 bytes that all differ, so
+// that a comparison detects swapped or repeated blocks.
 func value(from, to, n int) []byte {
 	block := make([]byte, 1021)
 	_, _ = rand.NewChaCha8([32]byte{byte(from), byte(to), byte(n), byte(n >> 8), byte(n >> 16)}).Read(block[:min(n,
@@ -28,7 +29,7 @@ func value(from, to, n int) []byte {
 	return v[:n]
 }
 
-// same requires that two values are equal. The failure gives their lengths only, because the values may be long.
+// same requires that got equals want. The message of a failure gives only their lengths, because they may be long.
 func (r *rank) same(want, got []byte, format string, args ...any) {
 	if !bytes.Equal(want, got) {
 		r.Fatalf("%s: got %d bytes that differ from the %d bytes wanted", fmt.Sprintf(format, args...), len(got), len(want))
