@@ -19,7 +19,7 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// started is a command that runs in parallel with its script.
+// started is a command that a script has started and that runs in parallel with the script.
 type started struct {
 	*exec.Cmd
 	keys, tty *os.File      // the two ends of its terminal, or nil
