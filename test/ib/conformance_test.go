@@ -16,13 +16,13 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// TestFabric runs the tests that each fabric must pass (fabrictest) with package fabric/ib on Soft-RoCE.
+// TestFabric runs the tests of package fabrictest, which all fabrics must pass, on package fabric/ib with Soft-RoCE.
 func TestFabric(t *testing.T) {
 	inside.Require(t)
 	fabrictest.Run(t, func(t *testing.T, sink fabric.Sink) fabric.Fabric {
-		limit := waitfor.Deadline // a busy machine takes 10 s to connect fifty streams
+		limit := waitfor.Deadline // dial timeout: a busy machine takes 10 s to connect fifty streams
 		if strings.HasSuffix(t.Name(), "/dial_fails") {
-			limit = 2 * time.Second // the subtest waits until Dial has failed after this time
+			limit = 2 * time.Second // this subtest waits until Dial times out
 		}
 		f, err := ib.Open(ib.Config{Port: "rxe0:1", GIDIndex: -1, QKey: 0x11223344, DialTimeout: limit}, sink)
 		require.NoError(t, err)

@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 		"ibrun/lazy.test", "ibrun/cgo/verbs.test", "ibrun/fabric/ib/pathrecord.test")
 }
 
-// TestOtherPackages runs tests of other packages with Soft-RoCE. In those packages the same tests run with the fake
-// libibverbs, which must behave like the library of rdma-core.
+// TestOtherPackages runs tests of other packages with the libibverbs of rdma-core on Soft-RoCE. In their own packages
+// these tests use the fake libibverbs, so this test shows that both libraries behave alike.
 func TestOtherPackages(t *testing.T) {
 	inside.Require(t)
 	for pkg, args := range map[string][]string{
@@ -46,7 +46,7 @@ func TestOtherPackages(t *testing.T) {
 	}
 }
 
-// output runs a program, which must succeed, and returns its standard output and standard error.
+// output runs a program and returns its standard output and standard error. The test fails if the program does.
 func output(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), waitfor.Deadline)
@@ -77,8 +77,8 @@ func received(t *testing.T, device string) int {
 	return n
 }
 
-// TestPingpong runs ibv_rc_pingpong of rdma-core between the two devices, with each kind of GID. Each device must have
-// received all packets, which shows that they were not short-circuited within one device.
+// TestPingpong runs ibv_rc_pingpong of rdma-core between the two Soft-RoCE devices, with each kind of GID. Each device
+// must have counted all packets that were sent to it.
 func TestPingpong(t *testing.T) {
 	inside.Require(t)
 	const rounds, port = 50, 18515
@@ -96,7 +96,7 @@ func TestPingpong(t *testing.T) {
 			out := output(t, "ibv_rc_pingpong", append(common, "-d", "rxe1", "10.77.0.1")...)
 			require.Contains(t, out, fmt.Sprintf("%d iters", rounds))
 			require.NoError(t, server.Wait(), heard.String())
-			// Each device receives one message in each round: 4096 bytes, which are four packets with MTU 1024.
+			// In each round each device receives a message of 4096 bytes, which are four packets at an MTU of 1024 bytes.
 			for i, device := range []string{"rxe0", "rxe1"} {
 				require.GreaterOrEqual(t, received(t, device)-before[i], 4*rounds, device)
 			}
@@ -119,7 +119,7 @@ func listens(t *testing.T, port int) bool {
 	return false
 }
 
-// TestTopology requires that ibrun --display topo --json reports both devices with their ports and GIDs.
+// TestTopology requires that ibrun --display topo --json reports both Soft-RoCE devices with their ports and GIDs.
 func TestTopology(t *testing.T) {
 	inside.Require(t)
 	type gid struct {
@@ -150,8 +150,8 @@ func TestTopology(t *testing.T) {
 	require.Equal(t, want, machine.HCAs)
 }
 
-// TestGuest requires that a program in the virtual machine can write files, and that orphans are reaped. The tests of
-// ibrun need both.
+// TestGuest tests two properties of the virtual machine that tests of ibrun need: programs can write files, and
+// orphaned processes are reaped.
 func TestGuest(t *testing.T) {
 	inside.Require(t)
 	name := filepath.Join(t.TempDir(), "file")
@@ -162,8 +162,8 @@ func TestGuest(t *testing.T) {
 	waitfor.Require(t, "an orphan is reaped", func() bool { return unix.Kill(pid, 0) == unix.ESRCH })
 }
 
-// children returns the process ids of all processes that run a program with this name.
-func children(t *testing.T, program string) (pids []int) {
+// processesOf returns the process IDs of all processes whose program has this name.
+func processesOf(t *testing.T, program string) (pids []int) {
 	t.Helper()
 	names, err := filepath.Glob("/proc/[0-9]*/comm")
 	require.NoError(t, err)

@@ -17,8 +17,8 @@ import (
 	"ibrun/test/rdmavm/inside"
 )
 
-// TestDoctor runs ibrun --doctor on a machine with two devices. It must report no error, and all fields of both
-// devices. With a limit of 64 KiB of locked memory, it must report that limit as the only error.
+// TestDoctor runs ibrun --doctor on a machine with two Soft-RoCE devices. It must report all properties of both devices
+// and no error. If a process may lock only 64 KiB of memory, it must report this limit as the only error.
 func TestDoctor(t *testing.T) {
 	inside.Require(t)
 	examine := func(kB, hosts string) (nodes []doctor.Node, code int, wrong []string) {
@@ -28,7 +28,7 @@ func TestDoctor(t *testing.T) {
 			Nodes    []doctor.Node
 			Findings []struct{ Severity, Subject, Text string }
 		}
-		out, code := ended(t, exec.CommandContext(t.Context(), "sh", "-c", line))
+		out, code := outputAndCode(t, exec.CommandContext(t.Context(), "sh", "-c", line))
 		require.NoError(t, json.Unmarshal(out, &all), "%s", out)
 		for _, f := range all.Findings {
 			if f.Severity == "error" {
@@ -70,8 +70,8 @@ func TestDoctor(t *testing.T) {
 	require.Contains(t, wrong[0], "memlock: a process may lock 64 KiB")
 }
 
-// ended runs a command and returns its standard output and its exit code.
-func ended(t *testing.T, cmd *exec.Cmd) (out []byte, code int) {
+// outputAndCode runs a command, waits for it, and returns its standard output and exit code.
+func outputAndCode(t *testing.T, cmd *exec.Cmd) (out []byte, code int) {
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {

@@ -20,17 +20,18 @@ import (
 	"ibrun/test/rdmavm/inside"
 )
 
-// figures holds fields of the output of --stats=json.
-type figures struct {
+// jobStats holds a part of the statistics that ibrun --stats=json prints.
+type jobStats struct {
 	Mode, Fabric string
 	Ranks, Nodes int
 	Sums         map[string]int
 }
 
-// launch runs a job with --stats=json, which must succeed. It returns the standard output and the statistics.
-func launch(t *testing.T, args ...string) (stdout string, stats figures) {
+// runJob runs ibrun with --stats=json and these arguments, and returns its standard output and the statistics. The test
+// fails if the job does.
+func runJob(t *testing.T, args ...string) (stdout string, stats jobStats) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // one slow CPU runs all processes of the job
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // the virtual machine has one slow CPU for all ranks
 	defer cancel()
 	cmd := exec.CommandContext(ctx, inside.Program("ibrun"), append([]string{"--launcher", "local", "--launch-timeout",
 		"2m", "--stats=json"}, args...)...)
@@ -47,63 +48,66 @@ func launch(t *testing.T, args ...string) (stdout string, stats figures) {
 	return out.String(), stats
 }
 
-// TestStencil runs eight ranks on one device. Their messages are so long that ranks on different nodes open a stream to
-// exchange them. Each rank must have exactly one queue pair for each such peer. The kernel must free all resources when
-// the ranks have ended.
+// TestStencil runs a stencil with eight ranks on one device. Ranks on different nodes exchange long messages, for which
+// they open streams. Each rank must have exactly one queue pair for each peer on another node. The kernel must free all
+// RDMA objects when the ranks have ended.
 func TestStencil(t *testing.T) {
 	inside.Require(t)
 	before := resources(t)
-	_, stats := launch(t, "-n", "8", "--hosts", "a,b,c,d", "--fabric", "ib", "--lazy", inside.Program("stencil3d"),
+	_, stats := runJob(t, "-n", "8", "--hosts", "a,b,c,d", "--fabric", "ib", "--lazy", inside.Program("stencil3d"),
 		"-steps", "3", "-face", "20000")
 	off := stats.Sums["peers"] - stats.Sums["local_peers"]
 	require.Equal(t, off, stats.Sums["stream_queue_pairs"])
 	require.Equal(t, 8, stats.Sums["datagram_queue_pairs"])
 	require.InDelta(t, 2*8, stats.Sums["spare_queue_pairs"], 8, "about two for each rank, made in the background")
-	idle(t, before)
+	requireFreed(t, before)
 }
 
-// TestServiceLevelOfPath requires that a job with --sl path succeeds on a device without a subnet manager.
+// TestServiceLevelOfPath runs a job with --sl path, which asks the subnet manager for the service level. Soft-RoCE has
+// no subnet manager, and the job must still succeed.
 func TestServiceLevelOfPath(t *testing.T) {
 	inside.Require(t)
-	out, _ := launch(t, "-n", "2", "--hosts", "a,b", "--fabric", "ib", "--sl", "path", "--lazy",
+	out, _ := runJob(t, "-n", "2", "--hosts", "a,b", "--fabric", "ib", "--sl", "path", "--lazy",
 		inside.Program("ring"), "-rounds", "2", "-bytes", "20000")
 	require.NotEmpty(t, out)
 }
 
-// TestMixed runs alltoall on four nodes, two of which have no InfiniBand port. Only the ranks of the other two nodes
-// may open a port. The job has --hca rxe0, because --fabric auto ignores ports of Soft-RoCE otherwise.
+// TestMixed runs alltoall on four nodes, of which b and c have no InfiniBand port (no IBRUN_HCA). Only the ranks on the
+// two nodes with a port may open it. The job needs --hca rxe0, because --fabric auto does not select ports of Soft-RoCE
+// by itself.
 func TestMixed(t *testing.T) {
 	inside.Require(t)
 	without := `case $IBRUN_HOST in b|c) unset IBRUN_HCA;; esac; exec "$0"`
-	out, stats := launch(t, "-n", "4", "--hosts", "a,b,c,d", "--fabric", "auto", "--hca", "rxe0", "--lazy", "sh", "-c",
+	out, stats := runJob(t, "-n", "4", "--hosts", "a,b,c,d", "--fabric", "auto", "--hca", "rxe0", "--lazy", "sh", "-c",
 		without, inside.Program("alltoall"))
 	require.NotEmpty(t, out)
 	require.Equal(t, 4*3, stats.Sums["peers"]-stats.Sums["local_peers"])
 	require.Equal(t, 2, stats.Sums["datagram_queue_pairs"])
 }
 
-// TestTwoDevices requires that both devices receive packets in a job with --hca rxe0,rxe1.
+// TestTwoDevices requires that a job with --hca rxe0,rxe1 uses both devices: each must have received packets.
 func TestTwoDevices(t *testing.T) {
 	inside.Require(t)
 	before := []int{received(t, "rxe0"), received(t, "rxe1")}
-	launch(t, "-n", "4", "--hosts", "a,b", "--fabric", "ib", "--lazy", "--hca", "rxe0,rxe1",
+	runJob(t, "-n", "4", "--hosts", "a,b", "--fabric", "ib", "--lazy", "--hca", "rxe0,rxe1",
 		inside.Program("alltoall"))
 	for i, device := range []string{"rxe0", "rxe1"} {
 		require.Greater(t, received(t, device), before[i], device)
 	}
 }
 
-// TestSoftwareIsReported requires that a job with --fabric auto and -v reports that it does not use Soft-RoCE.
+// TestSoftwareIsReported requires that ibrun -v reports that --fabric auto does not use a port of Soft-RoCE, because
+// this device is made in software.
 func TestSoftwareIsReported(t *testing.T) {
 	inside.Require(t)
 	cmd := exec.Command(inside.Program("ibrun"), "--launcher", "local", "-v", "-n", "2", "--hosts", "a,b", "--fabric",
 		"auto", inside.Program("ring"))
-	out, _ := cmd.CombinedOutput() // may fail, because the machine may have no address for UDP
+	out, _ := cmd.CombinedOutput() // the job may fail, because the virtual machine may have no address for UDP
 	require.Contains(t, string(out), "port rxe0:1 is active, but it is made in software")
 }
 
-// TestDenied runs a job as a user who may not open the device files. The error must be "permission denied", although
-// libibverbs does not list devices that cannot be opened.
+// TestDenied runs a job as a user who must not open the device files. libibverbs does not list such devices at all.
+// ibrun must still report "permission denied".
 func TestDenied(t *testing.T) {
 	inside.Require(t)
 	files, err := filepath.Glob("/dev/infiniband/uverbs*")

@@ -184,7 +184,7 @@ func withHCA(args []string) (int, error) {
 	return cmd.ProcessState.ExitCode(), nil
 }
 
-// size is a flag.Value for a number of bytes. Its text is a number with the suffix k, M or G, such as 64k, or
+// size is a flag.Value for a number of bytes. Its text is a number with an optional suffix k, M or G, such as 64k, or
 // "unlimited".
 type size uint64
 

@@ -1,6 +1,6 @@
-// Command survivor computes a stencil over a ring of ranks. It continues after the loss of ranks, nodes and ports, and
-// prints the same result as without losses. Each rank writes checkpoints to a folder. When a rank has been restarted,
-// all ranks continue from the latest checkpoint that every rank has.
+// Command survivor computes a stencil on a ring of ranks. It survives the loss of ranks, nodes and InfiniBand ports,
+// and prints the same result as without losses. Each rank writes checkpoints to a folder. After ibrun has restarted a
+// rank, all ranks go back to the latest checkpoint that every rank has.
 //
 //	ibrun --on-failure restart --spares 1 -n 8 -H a:2,b:2,c:2,d:2,e:2 survivor -dir DIR -steps 1000
 package main
@@ -18,9 +18,10 @@ import (
 	"ibrun"
 )
 
-// every is the number of steps between two checkpoints. A rank is at most one step ahead of its neighbours. So in a
-// ring of fewer than 2*every ranks, the last checkpoints of two ranks are at most every steps apart.
-const every = 10
+// checkpointSteps is the number of steps between two checkpoints. No rank is more than one step ahead of a neighbour.
+// So in a ring of fewer than 2*checkpointSteps ranks, the last checkpoints of any two ranks are at most checkpointSteps
+// apart.
+const checkpointSteps = 10
 
 // cells is the number of cells of a rank.
 const cells = 1000
@@ -35,7 +36,7 @@ func main() {
 	if err == nil {
 		r := &rank{w: w, dir: *dir, steps: *steps, pause: *pause, face: *face}
 		if err = r.run(); err != nil {
-			w.Abort(1, err.Error()) // because ibrun would restart a rank that only exits
+			w.Abort(1, err.Error()) // ends the job; if this rank only exited, ibrun would restart it
 		}
 	}
 	if err != nil {
@@ -52,14 +53,14 @@ type rank struct {
 	pause time.Duration
 	face  int
 
-	round uint64 // how often the ranks have agreed on a checkpoint
-	step  uint64 // the number of steps that own includes
-	own   []uint64
-	last  uint64 // the step of the last checkpoint that this rank wrote or loaded
+	round uint64   // how often the ranks have agreed on a checkpoint
+	step  uint64   // how many steps this rank has computed
+	own   []uint64 // the cells of this rank after step
+	last  uint64   // the step of the checkpoint that this rank last wrote or loaded
 }
 
-// first returns the cells of a rank before the first step.
-func first(rank int) (own []uint64) {
+// initialCells returns the cells of a rank before the first step of the computation.
+func initialCells(rank int) (own []uint64) {
 	own = make([]uint64, cells)
 	for i := range own {
 		own[i] = uint64(rank*cells+i) * 0x9e3779b97f4a7c15
@@ -67,9 +68,9 @@ func first(rank int) (own []uint64) {
 	return own
 }
 
-// next returns the cells of a rank after one step. left and right are the adjacent cells of its neighbours. The cells
-// are integers, so that the result does not depend on rounding.
-func next(own []uint64, left, right uint64) []uint64 {
+// nextCells computes one step and returns the new cells of a rank. left and right are the nearest cells of its
+// neighbours. The cells are integers, so that the result does not depend on rounding.
+func nextCells(own []uint64, left, right uint64) []uint64 {
 	out := make([]uint64, len(own))
 	for i, v := range own {
 		before, after := left, right
@@ -84,18 +85,19 @@ func next(own []uint64, left, right uint64) []uint64 {
 	return out
 }
 
-// sum returns the checksum of a rank's cells. The result is the sum over all ranks.
-func sum(rank int, own []uint64) (s uint64) {
+// checksum returns a checksum of the cells of a rank. The sum of the checksums of all ranks is the result of the job.
+func checksum(rank int, own []uint64) (s uint64) {
 	for i, v := range own {
 		s += v * uint64(2*(rank*cells+i)+1)
 	}
 	return s
 }
 
-// run attempts the computation again after each restart of a rank, until it succeeds. Rank 0 prints the result.
+// run calls attempt until it succeeds. It calls attempt again only if another attempt failed because ibrun restarted a
+// rank. Rank 0 prints the result.
 func (r *rank) run() error {
 	ctx := context.Background()
-	own := first(r.w.Rank())
+	own := initialCells(r.w.Rank())
 	if err := r.recover(); err != nil {
 		return err
 	}
@@ -117,12 +119,12 @@ func (r *rank) run() error {
 		if !errors.As(err, &restarted) && !errors.Is(err, ibrun.ErrRestarted) {
 			return fmt.Errorf("step %d of round %d: %w", r.step, r.round, err)
 		}
-		r.w.Restarts() // acknowledges the restarts, so that later calls succeed
+		r.w.Restarts() // acknowledges the restarts; without this, further calls would fail
 	}
 }
 
-// attempt agrees with all ranks on a checkpoint and loads it. Then it computes the remaining steps and returns the
-// result.
+// attempt agrees with all ranks on the latest checkpoint that every rank has, loads it, and computes the remaining
+// steps. It returns the result of the job.
 func (r *rank) attempt(ctx context.Context) (total uint64, err error) {
 	mine := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, r.round), r.last)
 	all, err := r.w.AllGather(ctx, mine)
@@ -146,14 +148,15 @@ func (r *rank) attempt(ctx context.Context) (total uint64, err error) {
 			return 0, err
 		}
 	}
-	parts, err := r.w.AllGather(ctx, binary.BigEndian.AppendUint64(nil, sum(r.w.Rank(), r.own)))
+	parts, err := r.w.AllGather(ctx, binary.BigEndian.AppendUint64(nil, checksum(r.w.Rank(), r.own)))
 	for _, p := range parts {
 		total += binary.BigEndian.Uint64(p)
 	}
 	return total, err
 }
 
-// advance exchanges cells with both neighbours and computes one step. It writes a checkpoint after every steps.
+// advance exchanges cells with both neighbours and computes one step. If the number of the step is a multiple of
+// checkpointSteps, it also writes a checkpoint.
 func (r *rank) advance(ctx context.Context) error {
 	size := r.w.Size()
 	left, right := (r.w.Rank()+size-1)%size, (r.w.Rank()+1)%size
@@ -171,8 +174,8 @@ func (r *rank) advance(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.own, r.step = next(r.own, before, after), r.step+1
-	if r.step%every == 0 {
+	r.own, r.step = nextCells(r.own, before, after), r.step+1
+	if r.step%checkpointSteps == 0 {
 		if err := r.checkpoint(); err != nil {
 			return err
 		}
@@ -184,18 +187,19 @@ func (r *rank) advance(ctx context.Context) error {
 	return nil
 }
 
-// head is the number of bytes at the beginning of a message: the round, the step and the value.
-const head = 3 * 8
+// headerBytes is the length of the header of a message, which has the round, the step and the cell as 8 bytes each.
+const headerBytes = 3 * 8
 
 func (r *rank) send(ctx context.Context, to int, value uint64) error {
-	m := make([]byte, head+r.face)
+	m := make([]byte, headerBytes+r.face)
 	binary.BigEndian.PutUint64(m, r.round)
 	binary.BigEndian.PutUint64(m[8:], r.step)
 	binary.BigEndian.PutUint64(m[16:], value)
 	return r.w.Send(ctx, to, m)
 }
 
-// receive returns the value that a neighbour sent for this step. It drops messages of earlier rounds.
+// receive returns the cell that the neighbour from has sent for this step. It drops messages of earlier rounds, and
+// returns an error for any other unexpected message.
 func (r *rank) receive(ctx context.Context, from int) (uint64, error) {
 	for {
 		m, err := r.w.RecvFrom(ctx, from)
@@ -204,7 +208,7 @@ func (r *rank) receive(ctx context.Context, from int) (uint64, error) {
 		}
 		round, step := binary.BigEndian.Uint64(m), binary.BigEndian.Uint64(m[8:])
 		value := binary.BigEndian.Uint64(m[16:])
-		whole := len(m) == head+r.face
+		whole := len(m) == headerBytes+r.face
 		r.w.Free(m)
 		switch {
 		case round < r.round:
@@ -220,7 +224,8 @@ func (r *rank) file(step uint64) string {
 	return filepath.Join(r.dir, fmt.Sprintf("%d.%d", r.w.Rank(), step))
 }
 
-// checkpoint writes a checkpoint of this step, and removes that of 3*every steps before, which no rank needs.
+// checkpoint writes a checkpoint of this step. It removes the one from 3*checkpointSteps steps before, to which no rank
+// can need to go back.
 func (r *rank) checkpoint() error {
 	b := make([]byte, 0, cells*8)
 	for _, v := range r.own {
@@ -234,13 +239,14 @@ func (r *rank) checkpoint() error {
 		return err
 	}
 	r.last = r.step
-	if r.step >= 3*every {
-		_ = os.Remove(r.file(r.step - 3*every)) // may fail after a restart, if the file was removed before
+	if r.step >= 3*checkpointSteps {
+		_ = os.Remove(r.file(r.step - 3*checkpointSteps)) // fails if it was removed before a restart
 	}
 	return nil
 }
 
-// recover loads the last checkpoint of this rank, if ibrun has restarted the rank and there is one.
+// recover loads the last checkpoint of this rank if ibrun has restarted the rank. Without a restart or a checkpoint, it
+// leaves r.own nil.
 func (r *rank) recover() error {
 	if r.w.Restarted() == 0 {
 		return nil

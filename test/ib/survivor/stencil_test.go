@@ -24,26 +24,26 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// launcher is the path of the ibrun under test.
+// launcher is the path of the ibrun that is tested.
 var launcher string
 
 func TestMain(m *testing.M) { os.Exit(product.Run(m, &launcher)) }
 
-// expected computes in this process the result that the job must print.
-func expected(ranks int, steps uint64) (total uint64) {
+// expectedResult computes the result that a job with these numbers of ranks and steps must print.
+func expectedResult(ranks int, steps uint64) (total uint64) {
 	all := make([][]uint64, ranks)
 	for i := range all {
-		all[i] = first(i)
+		all[i] = initialCells(i)
 	}
 	for range steps {
 		after := make([][]uint64, ranks)
 		for i, own := range all {
-			after[i] = next(own, all[(i+ranks-1)%ranks][cells-1], all[(i+1)%ranks][0])
+			after[i] = nextCells(own, all[(i+ranks-1)%ranks][cells-1], all[(i+1)%ranks][0])
 		}
 		all = after
 	}
 	for i, own := range all {
-		total += sum(i, own)
+		total += checksum(i, own)
 	}
 	return total
 }
@@ -52,18 +52,20 @@ func expected(ranks int, steps uint64) (total uint64) {
 type job struct {
 	t              *testing.T
 	c              *cluster.Cluster
-	stdout, stderr screen.Screen // the output, which can be read while the job runs
+	stdout, stderr screen.Screen // what the job has printed so far
 	ended          chan struct{}
 }
 
-// until waits until an output of the job contains a text.
-func (j *job) until(of *screen.Screen, text string) {
+// waitForText waits until the output of, which is j.stdout or j.stderr, contains the text. The test fails if the job
+// ends before.
+func (j *job) waitForText(of *screen.Screen, text string) {
 	j.t.Helper()
-	j.await(text, func() bool { return strings.Contains(of.String(), text) })
+	j.waitFor(text, func() bool { return strings.Contains(of.String(), text) })
 }
 
-// await polls until the condition is holds. It fails if the job ends first. A job that hangs ends by its context.
-func (j *job) await(what string, is func() bool) {
+// waitFor calls is every 10 ms until it returns true. If the job ends before, the test fails with a message that
+// contains what. The job ends at the latest when its context does.
+func (j *job) waitFor(what string, is func() bool) {
 	j.t.Helper()
 	for !is() {
 		select {
@@ -76,25 +78,25 @@ func (j *job) await(what string, is func() bool) {
 	}
 }
 
-// steps waits until the stencil has computed more further steps.
-func (j *job) steps(more int) {
+// waitForSteps waits until rank 0 has computed about more further steps, as its output after each checkpoint shows.
+func (j *job) waitForSteps(more int) {
 	j.t.Helper()
 	before := strings.Count(j.stdout.String(), "step ")
-	j.await(fmt.Sprintf("%d steps more", more), func() bool {
-		return strings.Count(j.stdout.String(), "step ")-before >= more/every
+	j.waitFor(fmt.Sprintf("%d steps more", more), func() bool {
+		return strings.Count(j.stdout.String(), "step ")-before >= more/checkpointSteps
 	})
 }
 
-// TestStencil runs survivor over a simulated InfiniBand. One after the other, a port goes down, a rank is killed, a
-// node in the middle of the tree crashes and is replaced by a spare node, and the port becomes active again. The job
-// must print the same result as without faults.
+// TestStencil runs survivor on simulated InfiniBand devices. Four events follow each other: a port goes down, a rank is
+// killed, a node inside the chain of agents crashes and is replaced by a spare node, and the port becomes active again.
+// The job must print the same result as without these events.
 func TestStencil(t *testing.T) {
 	if os.Getuid() != 0 {
 		skip.Because(t, "virtual clusters need root")
 	}
 	const ranks, steps = 8, 900
 	c := cluster.Require(t, cluster.Config{Nodes: 5})
-	net := devices(t, c)
+	net := simulateDevices(t, c)
 	program, dir := filepath.Join(c.Shared(), "survivor"), filepath.Join(c.Shared(), "checkpoints")
 	bin, err := inside.Build("ibrun/test/ib/survivor")
 	require.NoError(t, err)
@@ -106,7 +108,7 @@ func TestStencil(t *testing.T) {
 	defer cancel()
 	cmd := c.Command(ctx, launcher, "-v", "-n", fmt.Sprint(ranks), "--hosts", "node[0001-0005]:2", "--spares", "1",
 		"--tree", "chain", "--fabric", "auto", "--on-failure", "restart", "--on-agent-loss", "repair",
-		"sh", "-c", onDevice, "sh", c.Shared(), program, "-dir", dir, "-steps", fmt.Sprint(steps))
+		"sh", "-c", withDevice, "sh", c.Shared(), program, "-dir", dir, "-steps", fmt.Sprint(steps))
 	j := &job{t: t, c: c, ended: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = &j.stdout, &j.stderr
 	require.NoError(t, cmd.Start())
@@ -115,31 +117,31 @@ func TestStencil(t *testing.T) {
 		close(j.ended)
 	}()
 
-	j.until(&j.stdout, "step 100\n")
+	j.waitForText(&j.stdout, "step 100\n")
 	_, err = net.Order("port mlx5_4 1 down")
 	require.NoError(t, err)
-	j.until(&j.stderr, "port mlx5_4:1 went down")
-	j.steps(100)
+	j.waitForText(&j.stderr, "port mlx5_4:1 went down")
+	j.waitForSteps(100)
 
 	j.kill("node0003", program)
-	j.until(&j.stdout, "round 2 from")
-	j.steps(100)
+	j.waitForText(&j.stdout, "round 2 from")
+	j.waitForSteps(100)
 
 	require.NoError(t, c.Crash("node0002"))
-	j.until(&j.stderr, "spare node0005 takes the place of node0002")
-	j.until(&j.stdout, "round 3 from")
-	j.steps(100)
+	j.waitForText(&j.stderr, "spare node0005 takes the place of node0002")
+	j.waitForText(&j.stdout, "round 3 from")
+	j.waitForSteps(100)
 
 	_, err = net.Order("port mlx5_4 1 active")
 	require.NoError(t, err)
-	j.until(&j.stderr, "node0004: data goes by InfiniBand again")
+	j.waitForText(&j.stderr, "node0004: data goes by InfiniBand again")
 	<-j.ended
 	t.Logf("%s", &j.stderr)
 	require.Equal(t, 0, cmd.ProcessState.ExitCode(), "%s\n%s", &j.stdout, &j.stderr)
-	require.Contains(t, j.stdout.String(), fmt.Sprintf("result %x after", expected(ranks, steps)))
+	require.Contains(t, j.stdout.String(), fmt.Sprintf("result %x after", expectedResult(ranks, steps)))
 }
 
-// kill kills one process that runs a program on a node.
+// kill sends SIGKILL to one process of a program on a node. The test fails if there is no such process.
 func (j *job) kill(node, program string) {
 	j.t.Helper()
 	all, err := j.c.AllProcesses()
@@ -153,16 +155,17 @@ func (j *job) kill(node, program string) {
 	require.FailNow(j.t, "no process", "%s on %s", program, node)
 }
 
-// onDevice is a shell script that runs a rank with the simulated device of its host. Files of the fake libibverbs in
-// /dev go to an overlay.
-const onDevice = `. "$1/devices.$(hostname)" && shift && exec unshare -m sh -c 'at=$(mktemp -d) &&
+// withDevice is a shell script that runs a rank with the simulated device of its host. The arguments are the shared
+// folder and the command of the rank. The script mounts an overlay over /dev, in which the fake libibverbs can create
+// device files.
+const withDevice = `. "$1/devices.$(hostname)" && shift && exec unshare -m sh -c 'at=$(mktemp -d) &&
 mount -t tmpfs tmpfs "$at" && mkdir "$at/upper" "$at/work" &&
 mount -t overlay overlay -o "lowerdir=/dev,upperdir=$at/upper,workdir=$at/work" /dev &&
 mkdir -p /dev/infiniband && exec "$@"' sh "$@"`
 
-// devices simulates an InfiniBand network with one device in each host. It writes the environment variables of each
-// host's device to a shell script in the shared folder, for onDevice.
-func devices(t *testing.T, c *cluster.Cluster) *fakeverbs.Network {
+// simulateDevices simulates an InfiniBand network with one device in each node. For each node it writes a shell script
+// to the shared folder. The script sets the environment variables of the node's device, and withDevice executes it.
+func simulateDevices(t *testing.T, c *cluster.Cluster) *fakeverbs.Network {
 	net, err := fakeverbs.New(c.Shared())
 	require.NoError(t, err)
 	for i, host := range c.Nodes() {
