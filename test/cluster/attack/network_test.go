@@ -145,6 +145,9 @@ func evilMachine(s *stage, _ *job) {
 		"ssh-keygen -q -t ed25519 -N '' -f /run/evil && grep -v HostKey /etc/vcluster/sshd_config >/run/evil.conf && "+
 			"echo HostKey /run/evil >>/run/evil.conf && install -d -o "+victimID+" "+home+
 			" && /usr/sbin/sshd -f /run/evil.conf")
+	s.await("sshd listens", func() bool { // It does so after its parent process has ended.
+		return s.Command(s.t.Context(), "bash", "-c", "exec 3<>/dev/tcp/"+own+"/22").Run() == nil
+	})
 	for _, how := range []string{"native", "exec"} {
 		for _, option := range []string{"", "-o StrictHostKeyChecking=accept-new"} {
 			j := s.run("--ssh", how, "--hosts", own, "-n", "1", "--ssh-args", option, "hostname")
