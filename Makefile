@@ -41,16 +41,9 @@ LDFLAGS_OF_OURS := -shared -s -Wl,--build-id=none -Wl,-z,relro -Wl,-z,noseparate
 # the Go runtime starts.
 REAPER_FIRST = $(if $(filter amd64,$(shell go env GOARCH)),-E ibrun/bootstrap/reaper.entry)
 
-# The agent of a leaf runs a smaller program that is in the same file (internal/build/leaf.go).
-LEAF = $(if $(REAPER_FIRST),$(if $(filter amd64,$(shell go env GOHOSTARCH)),\
-	CGO_ENABLED=0 go build -trimpath -tags leaf -gcflags 'ibrun/...=-l' \
-	-ldflags '-s -w -T 0x10001000 -funcalign 16' -o bin/leaf ./cmd/leaf))
-
 build: libpmi ## build bin/ibrun, static, with libpmi inside if there is a C compiler
 	CGO_ENABLED=0 go build -trimpath -ldflags '-w $(REAPER_FIRST)' -o bin/ibrun ./cmd/ibrun
-	@go run ./internal/mpir/symbols/keep bin/ibrun
-	$(LEAF)
-	@go run ./internal/build/pack/into bin/ibrun bin/ibrun.zst $(if $(LEAF),bin/leaf)
+	@go run ./internal/build/pack/into bin/ibrun bin/ibrun.zst
 
 TOOL_SOURCES = $(wildcard cgo/tool/*.c) cgo/pmgr/frame.c
 

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"runtime/debug"
 	"time"
 
 	"ibrun/bootstrap/core"
@@ -9,7 +8,6 @@ import (
 	"ibrun/bootstrap/pmixserver"
 	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/spawn"
-	"ibrun/internal/proc"
 	"ibrun/job"
 )
 
@@ -31,7 +29,6 @@ func (l *loop) fromRanks(got any) {
 	case spawn.CallClosed:
 		l.server.CallClosed(got.Call)
 	case spawn.PMIxBytes:
-		l.thrift.heard()
 		l.obeyPMIx(l.pmix.Receive(got.Call, got.Bytes))
 	case spawn.PMIxClosed:
 		l.obeyPMIx(l.pmix.Closed(got.Call))
@@ -62,37 +59,6 @@ func (l *loop) fromRanks(got any) {
 			l.hear(l.spawnEvent(got))
 		}
 	}
-}
-
-// clientsRest is how long clients of PMIx are silent once they have started, or have asked for
-// something together.
-const clientsRest = 2 * time.Second
-
-// thrift keeps what clients of PMIx ask for from staying in memory: hundreds of messages of some
-// KiB, and code that is not needed again before they end. What there is, is given back when all of
-// them are at rest, since a fence may be done long after the last of them came.
-type thrift struct{ rest *time.Timer } // nil: there was no client
-
-// client says that one has been admitted.
-func (t *thrift) client(giveBack func()) {
-	if t.rest != nil {
-		return
-	}
-	debug.SetGCPercent(20)
-	t.rest = time.AfterFunc(clientsRest, giveBack)
-}
-
-// heard says that one of them has sent something.
-func (t *thrift) heard() {
-	if t.rest != nil {
-		t.rest.Reset(clientsRest)
-	}
-}
-
-// giveBack returns to the system what memory is not in use.
-func giveBack() {
-	debug.FreeOSMemory()
-	proc.ForgetText()
 }
 
 // pmixDue says that the time of a client's request is up.
@@ -143,7 +109,6 @@ func (l *loop) obeyPMIx(effects []pmixserver.Effect) {
 		case pmixserver.Bytes:
 			l.ranks.SendPMIx(e.Call, e.Bytes)
 		case pmixserver.Admit:
-			l.thrift.client(giveBack)
 			l.ranks.BindPMIx(e.Call, e.Rank)
 		case pmixserver.HangUp:
 			l.ranks.HangUpPMIx(e.Call)

@@ -22,7 +22,6 @@ import (
 	"ibrun/bootstrap/remote"
 	"ibrun/bootstrap/spawn"
 	"ibrun/bootstrap/wire"
-	"ibrun/internal/proc"
 	"ibrun/job"
 )
 
@@ -53,7 +52,6 @@ type loop struct {
 	ranks    *spawn.Set
 	server   *pmiserver.Server // of ranks
 	pmix     *pmixserver.Server
-	thrift   thrift // of memory, where it has clients of PMIx
 	charm    *charmserver.Server
 	charmJob *job.Job        // that the server is of
 	charmAt  *[4]byte        // this node's address for datagrams; nil: not looked for
@@ -169,7 +167,6 @@ func (l *loop) translate(got any) {
 	case core.Event:
 		l.hear(got)
 	case spawn.ForkDone:
-		proc.ForgetStart() // what starting ranks needed, as with the agent's own start
 		l.hear(l.spawnEvent(got))
 	default:
 		l.fromRanks(got)
@@ -367,9 +364,6 @@ func (l *loop) fold() {
 
 // launched prepares the starter when the job is known.
 func (l *loop) launched(j *job.Job) error {
-	if l.root == nil {
-		proc.ForgetStart()
-	}
 	opt := remote.Options{}
 	if j.Launch.Verbose {
 		opt.Notify = func(text string) { l.post(core.Notice{Text: text}) }

@@ -26,34 +26,9 @@ const linkBuffer = 4 << 10
 // what it has to say. A parent that is silent for longer is taken for lost.
 const lastWords = 60 * time.Second
 
-// Main is an agent from its first word to its end. The parent is at its
-// standard input and output. It returns the process's exit code, which says
-// nothing about the job: 0, 125 if the agent could not begin, or remote.CutOff.
-// received is what a leaf has read that became this program, nil for others.
-func Main(received *os.File) int {
-	return run(func() (io.Reader, error) {
-		if received != nil { // the leaf has greeted
-			return io.MultiReader(received, parked.Reader(os.Stdin)), nil
-		}
-		if err := greet(); err != nil {
-			return nil, err
-		}
-		return parked.Reader(os.Stdin), nil
-	})
-}
-
-// greet is an agent's first word.
-func greet() error {
-	if err := remote.Call(); err != nil {
-		fmt.Fprintf(os.Stderr, "ibrun: %v\n", err)
-		return err
-	}
-	_, err := fmt.Printf("::ibrun-agent:1 %s %s %d::\n", build.ID(), build.Machine(), os.Getpid())
-	return err
-}
-
-// run is an agent that reads its parent from what begin returns.
-func run(begin func() (io.Reader, error)) int {
+// Main runs an agent until its job has ended. The parent is connected to standard input and output. Main returns the
+// exit code for this process: 0, 125 if the agent could not start, or remote.CutOff. It does not depend on the ranks.
+func Main() int {
 	if err := proc.BecomeSubreaper(); err != nil {
 		fmt.Fprintf(os.Stderr, "ibrun: cannot adopt orphans on this node: %v\n", err)
 		return 125
@@ -67,16 +42,14 @@ func run(begin func() (io.Reader, error)) int {
 		l.hear(core.Notice{Text: text})
 	}
 	l.up = newLink()
-	in, err := begin()
-	if err != nil {
+	if err := greet(); err != nil {
 		return 125
 	}
 	l.watchReaper()
 	l.watchSignals()
-	proc.ForgetStart() // what packages needed to begin, while the parent reads that
 	go l.up.write(os.Stdout)
 	l.post(core.Opened{})
-	go l.readUp(l.up, in)
+	go l.readUp(l.up, parked.Reader(os.Stdin))
 	l.run()
 	if l.server != nil {
 		removeShared(l.server.Shared())
@@ -84,6 +57,16 @@ func run(begin func() (io.Reader, error)) int {
 	l.up.drain(lastWords)
 	l.fold()
 	return l.code()
+}
+
+// greet connects to the parent if that awaits a call, and writes this agent's first line to standard output.
+func greet() error {
+	if err := remote.Call(); err != nil {
+		fmt.Fprintf(os.Stderr, "ibrun: %v\n", err)
+		return err
+	}
+	_, err := fmt.Printf("::ibrun-agent:1 %s %s %d::\n", build.ID(), build.Machine(), os.Getpid())
+	return err
 }
 
 // code is what an agent ends with.

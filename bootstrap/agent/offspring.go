@@ -1,5 +1,3 @@
-//go:build !leaf
-
 package agent
 
 import (

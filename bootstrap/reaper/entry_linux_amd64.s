@@ -19,12 +19,8 @@
 // tells, and later, at -64, the words of an exec.
 
 #define SYS_read 0
-#define SYS_open 2
 #define SYS_close 3
 #define SYS_poll 7
-#define SYS_lseek 8
-#define SYS_mmap 9
-#define SYS_munmap 11
 #define SYS_rt_sigprocmask 14
 #define SYS_dup2 33
 #define SYS_clone 56
@@ -60,7 +56,6 @@
 
 #define PR_SET_TIMERSLACK 29
 #define SLACK 1000000 // ns
-#define LEAF_SLACK 5000000
 #define PR_SET_CHILD_SUBREAPER 36
 #define O_CLOEXEC 0x80000
 #define SIGCHLD 17
@@ -84,17 +79,6 @@
 #define REAPER_4 0x00726570 // "per" and the end
 #define AGENT_0 0x6567613a // ":age"
 #define AGENT_4 0x0000746e // "nt" and the end
-
-#define LEAF_MARK 0x6661656c6e726269 // "ibrnleaf": leafMark of internal/build
-#define SEEK_END 2
-#define PAGE 4096
-#define READABLE 1 // PROT_READ
-#define WRITABLE 3
-#define PRIVATE 0x02 // MAP_PRIVATE
-#define FIXED 0x12
-#define ANONYMOUS 0x32 // and fixed
-#define PT_LOAD 1
-#define BASE 0x400000 // where Go's linker puts a program
 
 TEXT ·entry(SB), NOSPLIT|NOFRAME|TOPFRAME, $0
 	// Go's monitor thread sleeps for 20 us at a time while anything runs. Its threads inherit this
@@ -321,120 +305,10 @@ named:
 	REP; MOVSQ
 	LEAQ ·oneThreadWord(SB), AX
 	MOVQ AX, (DI)
-	JMP  leaf
+	JMP  program
 
-	// An agent that a reaper in Go has started. One with a third argument was a leaf.
 other:
 	WIDEN
-	CMPL (BX), $AGENT_0
-	JNE  program
-	CMPW 4(BX), $AGENT_4
-	JNE  program
-	CMPQ 0(SP), $3
-	JGT  program
-
-	// The program of a leaf, if one was joined to this file (internal/build/leaf.go): it is linked to
-	// lie elsewhere, so its segments are mapped as execve(2) would have done, and it begins on
-	// the same stack. R12 is the file, R13 the leaf's offset, R14 its ELF header, R15 a program header,
-	// BX how many follow (elf(5)).
-leaf:
-	CALL2(SYS_prctl, $PR_SET_TIMERSLACK, $LEAF_SLACK) // nobody waits for its one processor: internal/parked
-	LEAQ ·selfPath(SB), DI
-	MOVL $O_CLOEXEC, SI
-	XORL DX, DX
-	CALL0(SYS_open)
-	TESTQ AX, AX
-	JLT  program
-	MOVQ AX, R12
-	MOVL $SEEK_END, DX
-	CALL2(SYS_lseek, R12, $-16)
-	MOVL $16, DX
-	LEAQ -32(SP), SI
-	CALL1(SYS_read, R12)
-	CMPQ AX, $16
-	JNE  none
-	MOVQ $LEAF_MARK, AX
-	CMPQ AX, -32(SP)
-	JNE  none
-	MOVQ -24(SP), R13
-	MOVL $READABLE, DX
-	MOVL $PRIVATE, R10
-	MOVQ R12, R8
-	MOVQ R13, R9
-	CALL2(SYS_mmap, $0, $PAGE)
-	TESTQ AX, AX // no address of a process is negative
-	JLT  none
-	MOVQ AX, R14
-	MOVWLZX 56(R14), BX // e_phnum
-	MOVQ 32(R14), R15 // e_phoff
-	ADDQ R14, R15
-
-segment:
-	CMPL 0(R15), $PT_LOAD
-	JNE  next
-	MOVL 4(R15), CX // p_flags: 4 readable, 2 writable, 1 executable; mmap(2) has the reverse
-	MOVL CX, DX
-	SHRL $2, DX
-	ANDL $1, DX
-	MOVL CX, AX
-	ANDL $2, AX
-	ORL  AX, DX
-	ANDL $1, CX
-	SHLL $2, CX
-	ORL  CX, DX
-	MOVL $FIXED, R10
-	MOVQ R12, R8
-	MOVQ 8(R15), R9 // p_offset
-	ADDQ R13, R9
-	CALL2(SYS_mmap, 16(R15), 32(R15)) // p_vaddr, p_filesz
-	CMPQ AX, 16(R15)
-	JNE  none
-	MOVQ 40(R15), CX // p_memsz
-	CMPQ CX, 32(R15)
-	JLS  next
-	// What follows the file's part is zero, up to the page's end and beyond.
-	MOVQ 16(R15), DI
-	ADDQ 32(R15), DI
-	MOVQ DI, CX
-	NEGQ CX
-	ANDL $(PAGE-1), CX
-	XORL AX, AX
-	CLD
-	REP; STOSB
-	MOVQ 16(R15), SI
-	ADDQ 40(R15), SI
-	SUBQ DI, SI
-	JLS  next
-	MOVQ DI, -32(SP)
-	MOVL $WRITABLE, DX
-	MOVL $ANONYMOUS, R10
-	MOVQ $-1, R8
-	XORL R9, R9
-	CALL0(SYS_mmap)
-	CMPQ AX, -32(SP)
-	JNE  none
-next:
-	ADDQ $56, R15
-	SUBL $1, BX
-	JNE  segment
-	CALL1(SYS_close, R12)
-	MOVQ 24(R14), R13 // e_entry
-	CALL2(SYS_munmap, R14, $PAGE)
-	// Of the program that is not to run, this code stays mapped, which with oneThreadWord is less
-	// than a page long.
-	LEAQ ·entry(SB), R14
-	ANDQ $~(PAGE-1), R14
-	MOVQ R14, SI
-	SUBQ $BASE, SI
-	CALL1(SYS_munmap, $BASE)
-	ADDQ $(2*PAGE), R14
-	LEAQ runtime·end(SB), SI
-	SUBQ R14, SI
-	CALL1(SYS_munmap, R14)
-	JMP  R13
-
-none:
-	CALL1(SYS_close, R12)
 	JMP  program
 
 failed:
@@ -444,13 +318,9 @@ failed:
 program:
 	JMP _rt0_amd64_linux(SB)
 
-// "GOMAXPROCS=1", beside the code, which stays mapped.
-TEXT ·oneThreadWord(SB), NOSPLIT|NOFRAME, $0
-	LONG $0x414d4f47 // "GOMA"
-	LONG $0x4f525058 // "XPRO"
-	LONG $0x313d5343 // "CS=1"
-	LONG $0
-
+DATA ·oneThreadWord+0(SB)/8, $"GOMAXPRO"
+DATA ·oneThreadWord+8(SB)/8, $"CS=1\x00\x00\x00\x00"
+GLOBL ·oneThreadWord(SB), RODATA, $16
 DATA ·sweepWord+0(SB)/8, $":sweep\x00\x00"
 GLOBL ·sweepWord(SB), RODATA, $8
 DATA ·selfPath+0(SB)/8, $"/proc/se"

@@ -3,6 +3,7 @@ package spawn
 import (
 	"bytes"
 	"crypto/sha256"
+	"debug/elf"
 	"encoding/binary"
 	"os"
 	"slices"
@@ -14,7 +15,6 @@ import (
 
 	"ibrun/bootstrap/charmserver"
 	"ibrun/charm"
-	"ibrun/internal/elffile"
 	"ibrun/job"
 )
 
@@ -52,19 +52,17 @@ func startsByCharmrun(path string, env []string) bool {
 	if slices.ContainsFunc(env, func(e string) bool { return strings.HasPrefix(e, "NETSTART=") }) {
 		return false
 	}
-	f, err := elffile.Open(path)
+	names, err := neededLibraries(path)
 	if err != nil {
 		return false
 	}
-	defer f.Close()
-	names := f.Needed()
 	inCPlusPlus := len(names) == 0 ||
 		slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, "libstdc++") })
 	if !inCPlusPlus {
 		return false
 	}
 	variable := append([]byte(strings.ToUpper("netstart")), 0) // made here, so that this binary does not hold it
-	return holds(f, []byte(charm.NodeTab), variable)
+	return holds(path, []byte(charm.NodeTab), variable)
 }
 
 // resizes reports whether a program of Charm++ is built to go on with another number of processes,
@@ -74,10 +72,7 @@ func (s *Set) resizes(path string, p *job.Program) bool {
 	if known {
 		return is
 	}
-	if f, err := elffile.Open(path); err == nil {
-		is = holds(f, []byte(charm.ReallocAck))
-		f.Close()
-	}
+	is = holds(path, []byte(charm.ReallocAck))
 	if s.charmResizes == nil {
 		s.charmResizes = map[*job.Program]bool{}
 	}
@@ -88,15 +83,25 @@ func (s *Set) resizes(path string, p *job.Program) bool {
 // mostConstants is how many bytes of a program's constants are searched; NAMD has 3 MB.
 const mostConstants = 64 << 20
 
-// holds looks for words of charmrun's protocol among the constants of a program. These are mapped, so
-// that the agent's memory does not grow by them.
-func holds(f *elffile.File, all ...[]byte) bool {
-	offset, size, ok := f.Section(".rodata")
-	within := offset % uint64(os.Getpagesize())
-	if !ok || size == 0 || size > mostConstants {
+// holds reports whether the constants of the program at path, its section .rodata, contain all words. It maps the
+// section, so that the memory of the agent does not grow.
+func holds(path string, all ...[]byte) bool {
+	file, err := os.Open(path)
+	if err != nil {
 		return false
 	}
-	text, err := unix.Mmap(int(f.File.Fd()), int64(offset-within), int(size+within), unix.PROT_READ, unix.MAP_PRIVATE)
+	defer file.Close()
+	program, err := elf.NewFile(file)
+	if err != nil {
+		return false
+	}
+	s := program.Section(".rodata")
+	if s == nil || s.Flags&elf.SHF_COMPRESSED != 0 || s.FileSize == 0 || s.FileSize > mostConstants {
+		return false
+	}
+	within := s.Offset % uint64(os.Getpagesize())
+	text, err := unix.Mmap(int(file.Fd()), int64(s.Offset-within), int(s.FileSize+within), unix.PROT_READ,
+		unix.MAP_PRIVATE)
 	if err != nil {
 		return false
 	}

@@ -2,14 +2,13 @@ package spawn
 
 import (
 	"bytes"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"syscall"
-
-	"ibrun/internal/elffile"
 )
 
 // What the kernel did not execute is looked at to say why, and to find out whether a
@@ -46,7 +45,7 @@ func refusalOf(path string, err error, interpreted bool) (code uint8, why error)
 		return 126, fmt.Errorf("%s: its interpreter %w", path, why)
 	case len(head) == 0:
 		return 126, fmt.Errorf("%s: is empty", path)
-	case bytes.HasPrefix(head, []byte(elffile.Magic)):
+	case bytes.HasPrefix(head, []byte(elf.ELFMAG)):
 		return 126, fmt.Errorf("%s: %s", path, wrong(path, head, info.Size(), err))
 	case errors.Is(err, syscall.ENOEXEC) && !script && bytes.IndexByte(head, 0) < 0:
 		return 0, nil
@@ -84,42 +83,18 @@ func interpreterOf(head []byte) (path string, script bool) {
 
 // wrong says what is wrong with an ELF file.
 func wrong(path string, head []byte, size int64, err error) string {
-	if len(head) < elffile.HeaderSize {
-		return fmt.Sprintf("is truncated: it ends after %d of %d bytes or more", size, elffile.HeaderSize)
+	if len(head) < elfHeaderSize {
+		return fmt.Sprintf("is truncated: it ends after %d of %d bytes or more", size, elfHeaderSize)
 	}
 	if want := requiredSize(path); size < want {
 		return fmt.Sprintf("is truncated: it ends after %d of %d bytes", size, want)
 	}
 	own, _, fail := beginning("/proc/self/exe", mostHead)
-	if its, ours := elffile.PlatformOf(head), elffile.PlatformOf(own); fail == nil && its != ours {
+	if its, ours := platformOf(head), platformOf(own); fail == nil && its != ours {
 		return fmt.Sprintf("wrong architecture: it is for %v, and this node is %v", its, ours)
 	}
 	if loader := loaderOf(path); errors.Is(err, fs.ErrNotExist) && loader != "" {
 		return fmt.Sprintf("its loader %s: no such file", loader)
 	}
 	return "no program of this system: " + err.Error()
-}
-
-// requiredSize is how many bytes a 64-bit ELF file must have for what is to be loaded of
-// it; 0: that is not known.
-func requiredSize(path string) int64 {
-	f, err := elffile.Open(path)
-	if err != nil {
-		return 0
-	}
-	defer f.Close()
-	if !f.Is64() {
-		return 0
-	}
-	return f.Required()
-}
-
-// loaderOf is the dynamic loader that an ELF file asks for.
-func loaderOf(path string) string {
-	f, err := elffile.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	return f.Loader()
 }

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"ibrun/internal/elffile"
 	"ibrun/internal/libpmi"
 	"ibrun/internal/scratch"
 	"ibrun/job"
@@ -32,12 +31,11 @@ type kind struct {
 // linked says which MPI library a program is linked with. Of a script, of what
 // loads its libraries later and of what cannot be read it says nothing.
 func linked(path string) kind {
-	f, err := elffile.Open(path)
+	names, err := neededLibraries(path)
 	if err != nil {
 		return kind{}
 	}
-	defer f.Close()
-	return recognize(f.Needed())
+	return recognize(names)
 }
 
 // recognize finds an MPI library by its name: libmpi.so.40 and its languages are

@@ -207,7 +207,6 @@ func (s *Set) startAll() (failed []Failure) {
 	if s.cfg.Job.PMIPort && refused == nil {
 		refused = s.port.open(s.cfg.Node, s.cfg.Post)
 	}
-	proc.ForgetStart() // what reading the machine needed, before the agent is at its largest
 	failed = s.startRanks(s.ranks, refused)
 	s.memory.watch()
 	if refused == nil && (s.cfg.Job.Binding.Report || s.cfg.Job.Binding.Topo) {

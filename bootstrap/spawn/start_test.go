@@ -1,6 +1,7 @@
 package spawn
 
 import (
+	"debug/elf"
 	"fmt"
 	"path/filepath"
 	"syscall"
@@ -8,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/elffile"
 	"ibrun/internal/executable"
 	"ibrun/internal/limits"
 	"ibrun/job"
@@ -48,7 +48,7 @@ func TestManyStart(t *testing.T) {
 	dir := t.TempDir()
 	text, broken := filepath.Join(dir, "text"), filepath.Join(dir, "broken")
 	require.NoError(t, executable.Write(text, []byte("exit 3\n")))
-	require.NoError(t, executable.Write(broken, []byte(elffile.Magic+"nothing more")))
+	require.NoError(t, executable.Write(broken, []byte(elf.ELFMAG+"nothing more")))
 	events := make(chan Event, 10*half)
 	s := New(Config{
 		Job: &job.Job{Size: 2 * half, Programs: []job.Program{

@@ -2,11 +2,11 @@ package spawn
 
 import (
 	"bytes"
+	"debug/elf"
 	"fmt"
 	"sync"
 	"syscall"
 
-	"ibrun/internal/elffile"
 	"ibrun/internal/pseudo"
 	"ibrun/topo"
 )
@@ -49,7 +49,7 @@ func (s *Set) why(r *rank, status syscall.WaitStatus) string {
 		return s.memory.claim()
 	case syscall.SIGSEGV, syscall.SIGBUS:
 		head, info, err := beginning(r.path, mostHead)
-		if err == nil && bytes.HasPrefix(head, []byte(elffile.Magic)) && info.Size() < requiredSize(r.path) {
+		if err == nil && bytes.HasPrefix(head, []byte(elf.ELFMAG)) && info.Size() < requiredSize(r.path) {
 			return fmt.Sprintf("%s %s", r.path, wrong(r.path, head, info.Size(), nil))
 		}
 	}

@@ -3,10 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"ibrun/bootstrap/agent"
 	"ibrun/bootstrap/reaper"
@@ -28,20 +25,6 @@ func controls(argv []string) (args []string, ok bool) {
 	return nil, false
 }
 
-// received is what a leaf has read of its parent that became this program: its third argument is
-// the descriptor. Nil: this is no such agent.
-func received(args []string) *os.File {
-	if len(args) < 3 {
-		return nil
-	}
-	fd, err := strconv.Atoi(args[2])
-	if err != nil {
-		return nil
-	}
-	unix.CloseOnExec(fd)
-	return os.NewFile(uintptr(fd), "received")
-}
-
 // role runs the hidden roles of this binary, which its own kind starts; users
 // have no use for them. ok is false if the arguments are a user's.
 func role(args []string) (code int, ok bool) {
@@ -60,7 +43,7 @@ func role(args []string) (code int, ok bool) {
 			return exit.Self, true
 		}
 		remote.Arrive()
-		return agent.Main(received(args)), true
+		return agent.Main(), true
 	case reaper.Sweep:
 		return reaper.SweepMain(args[1:]), true
 	case agent.SpawnedRole:

@@ -98,7 +98,7 @@ type Sent struct {
 }
 
 // Open opens the program of this very binary for reading, or what zstd(1) makes the program of; the
-// caller closes it. A node does without a leaf that may be joined to it.
+// caller closes it.
 func Open(packed bool) (*Sent, error) {
 	f, err := os.Open(self)
 	if err != nil {

@@ -14,8 +14,7 @@ import (
 //	what zstd makes of the program | a skippable frame: packMark, the program's size, the size of all this, 8 bytes each
 //
 // zstd passes over such a frame (RFC 8878, section 3.1.2). In an ibrun that make has built this
-// lies behind the leaf, before the end that says where that is. A copy on a node is the program
-// and this, so that it can be sent on.
+// lies behind the program, as in a copy on a node, so that it can be sent on.
 const packMark = "ibrnpack"
 
 // skippable begins a frame with this many bytes: its magic number and the length of the rest.
@@ -34,10 +33,6 @@ func partsOf(f *os.File) (p parts, err error) {
 		return p, err
 	}
 	p.program = end
-	if at := leafAt(f); at > 0 {
-		p.program = at
-		end -= endSize
-	}
 	frame := make([]byte, frameSize)
 	if _, err := f.ReadAt(frame, end-frameSize); err != nil || !bytes.HasPrefix(frame, append(skippable, packMark...)) {
 		return p, nil // a file that is too short has none, too
@@ -49,7 +44,7 @@ func partsOf(f *os.File) (p parts, err error) {
 	return parts{int64(program), end - int64(size), int64(size)}, nil
 }
 
-// Program is the text of the ibrun at a path alone: without a leaf and without a packed form.
+// Program returns the content of the ibrun at a path without its packed form.
 func Program(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -78,16 +73,11 @@ func Pack(path string, zstd []byte) error {
 	if err != nil {
 		return err
 	}
-	size := int64(len(all))
-	var end []byte
-	if leafAt(f) > 0 {
-		end = all[size-endSize:]
-	}
-	kept := all[:size-int64(len(end))-p.packedSize]
+	kept := all[:int64(len(all))-p.packedSize]
 	frame := append(bytes.Clone(skippable), packMark...)
 	frame = binary.LittleEndian.AppendUint64(frame, uint64(p.program))
 	frame = binary.LittleEndian.AppendUint64(frame, uint64(len(zstd))+uint64(frameSize))
-	return replace(path, kept, zstd, frame, end)
+	return replace(path, kept, zstd, frame)
 }
 
 // replace writes a program anew, in a copy that then takes its place: who runs it keeps his.

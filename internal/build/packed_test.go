@@ -12,45 +12,25 @@ import (
 	"ibrun/internal/executable"
 )
 
-// A packed form lies before the end that says where the leaf is, or at the end of an ibrun without
-// one. Another takes its place, and a leaf that is joined anew drops it.
+// TestPack packs a program twice. The file must hold the program and the packed form of the second call.
 func TestPack(t *testing.T) {
-	for name, leaf := range map[string]bool{"with a leaf": true, "without": false} {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "ibrun")
-			program := bytes.Repeat([]byte("program"), 1000)
-			require.NoError(t, executable.Write(path, program))
-			if leaf {
-				require.NoError(t, Join(path, self))
-			}
-			plain, err := os.ReadFile(path)
-			require.NoError(t, err)
-			text, err := Program(path)
-			require.NoError(t, err)
-			require.True(t, bytes.HasPrefix(text, program))
-			for _, zstd := range []string{"what zstd makes of it", "the same by another zstd"} {
-				require.NoError(t, Pack(path, []byte(zstd)))
-				f, err := os.Open(path)
-				require.NoError(t, err)
-				p, err := partsOf(f)
-				require.NoError(t, err)
-				require.Equal(t, int64(len(zstd))+frameSize, p.packedSize)
-				all, err := os.ReadFile(path)
-				require.NoError(t, err)
-				require.Equal(t, zstd, string(all[p.packed:][:len(zstd)]))
-				require.Equal(t, leaf, leafAt(f) > 0)
-				again, err := Program(path)
-				require.NoError(t, err)
-				require.Equal(t, text, again)
-				require.NoError(t, f.Close())
-			}
-			if leaf {
-				require.NoError(t, Join(path, self))
-				all, err := os.ReadFile(path)
-				require.NoError(t, err)
-				require.True(t, bytes.Equal(plain, all))
-			}
-		})
+	path := filepath.Join(t.TempDir(), "ibrun")
+	program := bytes.Repeat([]byte("program"), 1000)
+	require.NoError(t, executable.Write(path, program))
+	for _, zstd := range []string{"what zstd makes of it", "the same by another zstd"} {
+		require.NoError(t, Pack(path, []byte(zstd)))
+		f, err := os.Open(path)
+		require.NoError(t, err)
+		p, err := partsOf(f)
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+		require.Equal(t, parts{int64(len(program)), int64(len(program)), int64(len(zstd)) + frameSize}, p)
+		all, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, zstd, string(all[p.packed:][:len(zstd)]))
+		again, err := Program(path)
+		require.NoError(t, err)
+		require.Equal(t, program, again)
 	}
 	require.Error(t, Pack(filepath.Join(t.TempDir(), "nothing"), nil))
 }

@@ -10,10 +10,6 @@ func init() { runtime.LockOSThread() } // TestMain runs on the main thread
 
 // The main thread takes no orders: its affinity would be shown as that of the process.
 func TestMain(m *testing.M) {
-	if os.Args[0] == forgetful {
-		forget()
-		return
-	}
 	takeOrders() // does not return if it takes orders on this thread
 	os.Exit(m.Run())
 }

@@ -198,7 +198,7 @@ var debugged atomic.Bool
 // KeepBreakpoints keeps what a debugger has written into this process's code. This process stands
 // still while a child becomes its program: children share its memory until then, and debuggers,
 // which let go of them, take their breakpoints out of it. The kernel tells them when a vfork is
-// over, and they put them back. ForgetText does nothing.
+// over, and they put them back.
 func KeepBreakpoints() { debugged.Store(true) }
 
 // Hung is the error of a start that took longer than Cmd.Most.

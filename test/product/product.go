@@ -15,9 +15,7 @@ import (
 	"syscall"
 	"testing"
 
-	"ibrun/internal/build"
 	"ibrun/internal/build/pack"
-	"ibrun/internal/mpir/symbols"
 )
 
 // Run builds ibrun in a temporary folder, sets path to the path of the binary, and runs the tests. It returns the exit
@@ -55,8 +53,7 @@ func keepBuildCache() error {
 }
 
 // Build builds ibrun with additional build tags at path. In tests with a build tag such as cluster or mpi, it makes the
-// same program as make build, but compresses its packed copy less. In other tests, and when coverage is measured, it
-// omits the program for leaf nodes and the packed copy, which only make launches faster.
+// same program as make build. In other tests it omits the packed copy, which only makes launches faster.
 func Build(path string, tags ...string) error {
 	cover := coverFlags()
 	return buildOnce(path, fmt.Sprint("ibrun ", shipped, tags), func(path string) error {
@@ -70,32 +67,13 @@ func buildAll(path string, cover, tags []string) error {
 		flags += " -E ibrun/bootstrap/reaper.entry"
 	}
 	err := compile(path, "ibrun/cmd/ibrun", append(cover, "-ldflags", flags, "-tags", strings.Join(tags, ","))...)
-	if err == nil {
-		err = symbols.Keep(path)
-	}
 	if err != nil || runtime.GOARCH != "amd64" || !shipped || cover != nil {
-		return err
-	}
-	if err := joinLeaf(path, tags); err != nil {
 		return err
 	}
 	if err := pack.Into(path, "", pack.Quick); err != nil && !errors.Is(err, pack.ErrNone) {
 		return err
 	}
 	return nil
-}
-
-// joinLeaf builds the smaller program for leaf nodes of the tree with the flags that the Makefile uses, and adds it to
-// the file of ibrun at path.
-func joinLeaf(path string, tags []string) error {
-	leaf := path + ".leaf"
-	defer os.Remove(leaf)
-	err := compile(leaf, "ibrun/cmd/leaf", "-gcflags", "ibrun/...=-l", "-ldflags",
-		"-s -w -T 0x10001000 -funcalign 16", "-tags", strings.Join(append(tags, "leaf"), ","))
-	if err != nil {
-		return err
-	}
-	return build.Join(path, leaf)
 }
 
 // Program builds the package pkg of this module as a static program at path. The flags are additional flags of go

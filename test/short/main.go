@@ -34,7 +34,7 @@ func main() {
 		os.Exit(reaper.SweepMain(os.Args[2:]))
 	case reaper.Agent:
 		remote.Arrive()
-		os.Exit(agent.Main(nil))
+		os.Exit(agent.Main())
 	}
 	if err := run(os.Args[1], os.Args[2:]); err != nil {
 		fmt.Fprintln(os.Stderr, "short:", err)

@@ -1,5 +1,3 @@
-//go:build !leaf
-
 // Package draw shows a machine: as a picture in text, as data, and as one line
 // that says where a rank is. It reads no machine, decides nothing and prints
 // nothing: it returns text.

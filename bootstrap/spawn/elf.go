@@ -1,0 +1,108 @@
+package spawn
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// elfHeaderSize is the size of the header of a 64-bit ELF file, in bytes.
+const elfHeaderSize = 64
+
+// maxInterpreter is the size of the longest path of a dynamic loader that loaderOf returns, in bytes.
+const maxInterpreter = 4 << 10
+
+// platform is the kind of machine for which an ELF file is built.
+type platform struct {
+	class   elf.Class
+	order   elf.Data
+	machine elf.Machine
+}
+
+// platformOf reads the platform from the first 20 bytes of an ELF file (elf(5)).
+func platformOf(head []byte) platform {
+	p := platform{class: elf.Class(head[elf.EI_CLASS]), order: elf.Data(head[elf.EI_DATA])}
+	p.machine = elf.Machine(p.byteOrder().Uint16(head[18:]))
+	return p
+}
+
+func (p platform) byteOrder() binary.ByteOrder {
+	if p.order == elf.ELFDATA2MSB {
+		return binary.BigEndian
+	}
+	return binary.LittleEndian
+}
+
+// String returns the name of the machine, such as "x86_64", or "an unknown machine".
+func (p platform) String() string {
+	name, known := strings.CutPrefix(p.machine.String(), "EM_")
+	if !known {
+		return "an unknown machine"
+	}
+	name = strings.ToLower(name)
+	if p.machine == elf.EM_PPC64 && p.order == elf.ELFDATA2LSB {
+		name += "le"
+	}
+	return name
+}
+
+// requiredSize returns the size that a 64-bit ELF file must have, in bytes, so that all segments can be loaded. It
+// returns 0 if the size is unknown.
+func requiredSize(path string) int64 {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	head := make([]byte, elfHeaderSize)
+	if _, err := f.ReadAt(head, 0); err != nil || elf.Class(head[elf.EI_CLASS]) != elf.ELFCLASS64 {
+		return 0
+	}
+	order := platformOf(head).byteOrder()
+	var h elf.Header64
+	if _, err := binary.Decode(head, order, &h); err != nil {
+		return 0
+	}
+	var required uint64
+	for i := range uint64(h.Phnum) {
+		var p elf.Prog64
+		at := h.Phoff + i*uint64(h.Phentsize)
+		if binary.Read(io.NewSectionReader(f, int64(at), int64(h.Phentsize)), order, &p) != nil {
+			return int64(max(required, at+uint64(h.Phentsize)))
+		}
+		if elf.ProgType(p.Type) == elf.PT_LOAD {
+			required = max(required, p.Off+p.Filesz)
+		}
+	}
+	return int64(required)
+}
+
+// loaderOf returns the dynamic loader that an ELF file names, or "".
+func loaderOf(path string) string {
+	f, err := elf.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP && p.Filesz <= maxInterpreter {
+			text, _ := io.ReadAll(p.Open())
+			return strings.TrimRight(string(text), "\x00")
+		}
+	}
+	return ""
+}
+
+// neededLibraries returns the names of the libraries that a program is linked with. It returns an error if the file
+// is not an ELF file.
+func neededLibraries(path string) ([]string, error) {
+	f, err := elf.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	defer f.Close()
+	return f.ImportedLibraries()
+}
