@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-RUN_PACKAGES := openssh-server openssh-client iproute2 procps zstd
+RUN_PACKAGES := openssh-server openssh-client iproute2 procps
 COMPILER     := gcc g++ libc6-dev
 CLUSTER_PACKAGES := $(RUN_PACKAGES) $(COMPILER) nftables rsh-redone-server rsh-redone-client \
 	openbsd-inetd tcsh fish hwloc-nox chromium chromium-driver fonts-dejavu-core gdb
@@ -43,7 +43,6 @@ REAPER_FIRST = $(if $(filter amd64,$(shell go env GOARCH)),-E ibrun/bootstrap/re
 
 build: libpmi ## build bin/ibrun, static, with libpmi inside if there is a C compiler
 	CGO_ENABLED=0 go build -trimpath -ldflags '-w $(REAPER_FIRST)' -o bin/ibrun ./cmd/ibrun
-	@go run ./internal/build/pack/into bin/ibrun bin/ibrun.zst
 
 TOOL_SOURCES = $(wildcard cgo/tool/*.c) cgo/pmgr/frame.c
 

@@ -1,10 +1,12 @@
 package remote
 
 import (
+	"cmp"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +27,8 @@ func Arrive() {
 	switch {
 	case shipped != "" && shipped == dir:
 		_ = os.Chdir(home())
+		arrivedPacked, _ = openOwn(path + packedSuffix)
+		_ = os.Remove(path + packedSuffix)
 		_ = os.Remove(path) // it lives on as long as it runs
 		_ = os.Remove(dir)
 	case filepath.Base(path) == cachedName():
@@ -85,28 +89,29 @@ func prune(dir string, now time.Time) {
 	if err != nil {
 		return
 	}
-	type copied struct {
-		name string
-		used time.Duration // ago
-	}
-	var builds []copied
+	last := map[string]time.Duration{} // how long ago each build was used
 	for _, e := range entries {
 		switch name := e.Name(); {
 		case named(strings.TrimSuffix(name, ".z"), ".tmp.", 10, alphanumeric) && age(e, now) > keepParts:
 			_ = os.Remove(filepath.Join(dir, name))
-		case named(name, "ibrun-", 16, hexDigits) && name != cachedName():
+		case named(strings.TrimSuffix(name, packedSuffix), "ibrun-", 16, hexDigits):
+			build := strings.TrimSuffix(name, packedSuffix)
 			used := age(e, now)
-			if st, err := os.Stat(filepath.Join(dir, name+digestSuffix)); err == nil {
+			if st, err := os.Stat(filepath.Join(dir, build+digestSuffix)); err == nil {
 				used = now.Sub(st.ModTime())
 			}
-			builds = append(builds, copied{name, used})
+			if before, found := last[build]; !found || used < before {
+				last[build] = used
+			}
 		}
 	}
-	sort.Slice(builds, func(i, j int) bool { return builds[i].used < builds[j].used })
-	for i, b := range builds {
-		if b.used > keepLonger || b.used > keepLately && i >= keepAlways-1 { // this build is one of them
-			_ = os.Remove(filepath.Join(dir, b.name))
-			_ = os.Remove(filepath.Join(dir, b.name+digestSuffix))
+	delete(last, cachedName())
+	builds := slices.SortedFunc(maps.Keys(last), func(a, b string) int { return cmp.Compare(last[a], last[b]) })
+	for i, build := range builds {
+		if last[build] > keepLonger || last[build] > keepLately && i >= keepAlways-1 { // this build is one of them
+			for _, suffix := range []string{"", digestSuffix, packedSuffix} {
+				_ = os.Remove(filepath.Join(dir, build+suffix))
+			}
 		}
 	}
 }

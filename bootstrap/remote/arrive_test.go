@@ -28,19 +28,22 @@ func TestPrune(t *testing.T) {
 	add := func(n int, used time.Duration, kept bool) {
 		make(build(n), 90*day) // when it came says nothing
 		make(build(n)+digestSuffix, used)
+		make(build(n)+packedSuffix, 90*day)
 		if kept {
-			keep(build(n), build(n)+digestSuffix)
+			keep(build(n), build(n)+digestSuffix, build(n)+packedSuffix)
 		}
 	}
 	make(cachedName(), 90*day)
 	make(cachedName()+digestSuffix, 0)
-	keep(cachedName(), cachedName()+digestSuffix)
+	make(cachedName()+packedSuffix, 90*day)
+	keep(cachedName(), cachedName()+digestSuffix, cachedName()+packedSuffix)
 	for n := range 12 {
 		add(n, time.Duration(n+1)*time.Hour, true) // today: more than eight
 	}
 	add(100, 2*day, false)
 	add(101, 40*day, false)
-	make(build(200), 3*day) // never finished: as old as it is
+	make(build(200), 3*day)              // never finished: as old as it is
+	make(build(201)+packedSuffix, 3*day) // of a first host, which has no copy of the binary
 	for _, name := range []string{".tmp.abcdefghij", ".tmp.abcdefghij.z", "costs.json", ".tmp.x", ".tmp.x.z",
 		"ibrun-old"} {
 		make(name, 90*day)
@@ -53,8 +56,7 @@ func TestPrune(t *testing.T) {
 	for n := range 12 { // a week later seven of them and this build are left
 		if n >= keepAlways-1 {
 			want = slices.DeleteFunc(want, func(name string) bool {
-				return name == build(n) || name == build(n)+
-					digestSuffix
+				return name == build(n) || name == build(n)+digestSuffix || name == build(n)+packedSuffix
 			})
 		}
 	}

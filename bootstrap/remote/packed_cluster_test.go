@@ -3,7 +3,8 @@
 package remote
 
 import (
-	"errors"
+	"compress/gzip"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,54 +13,74 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/build"
-	"ibrun/internal/build/pack"
 	"ibrun/internal/executable"
-	"ibrun/internal/skip"
 	"ibrun/test/waitfor"
 )
 
-// packedCopy is the variable that says where a packed copy of this test shall leave what was sent.
-const packedCopy = "IBRUN_TEST_PACKED_COPY"
-
-// A node that has zstd is sent the binary packed, and can send it on in the same way. One without
-// it is sent all bytes.
-func TestSentPacked(t *testing.T) {
-	if to := os.Getenv(packedCopy); to != "" {
-		sendPacked(t, to)
-		return
-	}
-	dir := t.TempDir()
-	program, err := os.ReadFile(build.Path())
-	require.NoError(t, err)
-	first, sent, again := filepath.Join(dir, "first"), filepath.Join(dir, "sent"), filepath.Join(dir, "again")
-	require.NoError(t, executable.Write(first, program))
-	if err := pack.Into(first, "", pack.Quick); errors.Is(err, pack.ErrNone) {
-		skip.Because(t, err.Error())
-	} else {
-		require.NoError(t, err)
-	}
-	for _, hop := range [][2]string{{first, sent}, {sent, again}} {
-		cmd := exec.Command(hop[0], "-test.run", "^"+t.Name()+"$")
-		cmd.Env = append(os.Environ(), packedCopy+"="+hop[1])
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s", out)
-		require.Equal(t, content(t, first), content(t, hop[1]))
-	}
+// useCache sets the user's cache to an empty folder. It returns the folder of ibrun
+// in the cache.
+func useCache(t *testing.T) string {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	return cacheDir()
 }
 
-// sendPacked is what a packed copy of this test does: it sends itself.
-func sendPacked(t *testing.T, to string) {
-	plain, packed, err := build.Forms()
+// TestPackedFormIsCached requires that the compressed form of this binary is written to the cache once, and that a file
+// in its place is used only if no other user can change it.
+func TestPackedFormIsCached(t *testing.T) {
+	dir := useCache(t)
+	path := filepath.Join(dir, cachedName()+packedSuffix)
+	f, err := newPacked(dir)
 	require.NoError(t, err)
-	require.Less(t, packed.Size, plain.Size/2)
+	require.Equal(t, content(t, build.Path()), unpacked(t, f))
+	require.Equal(t, []string{cachedName() + packedSuffix}, names(t, dir))
+	own, err := openOwn(path)
+	require.NoError(t, err)
+	require.NoError(t, own.Close())
+	require.NoError(t, os.Chmod(path, 0o620))
+	_, err = openOwn(path)
+	require.Error(t, err)
+	require.NoError(t, os.Chmod(path, 0o600))
+	require.NoError(t, os.Symlink(path, path+"-link"))
+	_, err = openOwn(path + "-link")
+	require.Error(t, err)
+
+	// Without a cache the form is in memory.
+	f, err = newPacked("/dev/null/ibrun")
+	require.NoError(t, err)
+	require.Equal(t, content(t, build.Path()), unpacked(t, f))
+}
+
+func unpacked(t *testing.T, f *os.File) []byte {
+	p, err := sized(f)
+	require.NoError(t, err)
+	zip, err := gzip.NewReader(io.NewSectionReader(p, 0, p.size))
+	require.NoError(t, err)
+	text, err := io.ReadAll(zip)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	return text
+}
+
+// TestSentPacked launches on nodes with and without a gzip that works. The first keeps the compressed form, so that it
+// can send it on. The others are sent the binary as it is, or report that it arrived damaged.
+func TestSentPacked(t *testing.T) {
+	useCache(t)
+	p, err := packed()
+	require.NoError(t, err)
+	size, _, err := build.Sum()
+	require.NoError(t, err)
+	require.Less(t, p.size, size*6/10)
 
 	n := newNode(t, "/bin/sh", "", waitfor.Deadline)
 	require.Equal(t, shipped, n.launch(t))
 	require.Equal(t, found, n.launch(t))
 	require.Empty(t, left(t, n.cache()))
-	require.NoError(t, executable.Write(to, content(t, n.cached())))
+	require.Equal(t, content(t, build.Path()), content(t, n.cached()))
+	sent, err := os.Open(n.cached() + packedSuffix)
+	require.NoError(t, err)
+	require.Equal(t, content(t, build.Path()), unpacked(t, sent))
 
-	// One that has but a few tools, and no zstd that works.
+	// A node that has only a few tools, and no gzip that works.
 	tools := t.TempDir()
 	for _, name := range []string{"sh", "stat", "head", "uname", "timeout", "mktemp", "chmod", "mkdir", "rm", "mv",
 		"cat", "sed", "sha256sum", "true", "rmdir"} {
@@ -69,23 +90,24 @@ func sendPacked(t *testing.T, to string) {
 	}
 	for _, broken := range []string{"", "#!/bin/sh\necho no >&2; exit 1\n", "#!/bin/sh\nexit 0\n", "no program"} {
 		if broken != "" {
-			require.NoError(t, executable.Write(filepath.Join(tools, "zstd"), []byte(broken)))
+			require.NoError(t, executable.Write(filepath.Join(tools, "gzip"), []byte(broken)))
 		}
 		bare := newNode(t, "/bin/sh", "PATH="+tools, waitfor.Deadline)
 		require.Equal(t, shipped, bare.launch(t), broken)
-		require.Len(t, content(t, bare.cached()), int(plain.Size), broken)
+		require.Len(t, content(t, bare.cached()), int(size), broken)
+		require.NoFileExists(t, bare.cached()+packedSuffix, broken)
 		require.Equal(t, found, bare.launch(t), broken)
 		require.Empty(t, left(t, bare.cache()))
 	}
 
-	// One that unpacks something else.
-	wrong := "#!/bin/sh\ncase $* in *-d*) echo x;; *) cat;; esac\n"
-	require.NoError(t, executable.Write(filepath.Join(tools, "zstd"), []byte(wrong)))
+	// A node whose gzip writes something else.
+	wrong := "#!/bin/sh\ncase $* in *d*) echo x;; *) cat;; esac\n"
+	require.NoError(t, executable.Write(filepath.Join(tools, "gzip"), []byte(wrong)))
 	other := newNode(t, "/bin/sh", "PATH="+tools, waitfor.Deadline)
 	_, err = other.starter.Start(t.Context(), Target{Host: "h", other: true}, func(Phase) {})
 	require.ErrorContains(t, err, "arrived damaged or in part")
 	require.NoFileExists(t, other.cached())
-	gone := func() bool { return len(left(t, other.cache())) == 0 } // its shell tidies up after it has said so
+	gone := func() bool { return len(left(t, other.cache())) == 0 } // the shell removes its files after its message
 	waitfor.Require(t, "nothing is left", gone)
 }
 

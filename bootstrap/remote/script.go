@@ -79,11 +79,10 @@ const (
 // reaper. Where the cache cannot be used (no home, not executable, full, writable by others) a
 // fresh folder is made elsewhere, whose name is never predictable. Either is entered, so that it
 // stays the folder that was checked. Nothing but a cache needs stat. Filled in are the digest and
-// the bytes of the binary, as it is (SUM, SIZE) and packed (PACK, PACKED; 0: it is not), the bytes
-// that it takes meanwhile (ROOM), and the seconds for all and for a step.
+// the bytes of the binary (SUM, SIZE), the bytes of its compressed form (PACKED, 0 if there is none), the bytes
+// that both take (ROOM), and the seconds for all and for a step.
 //
-// Where zstd works the binary is sent packed, and what came stays behind what is made of it, so
-// that this node can send it on.
+// Where gzip works the compressed form is sent. It is kept beside the binary, so that this node can send it on.
 //
 // Nothing follows the binary until the agent has spoken, so it does no harm if
 // head reads ahead. However the shell ends, but for SIGKILL, it leaves no part of
@@ -93,10 +92,10 @@ const (
 // where it exists, as otherwise the parent's signal does not reach them.
 const install = `say() { echo "::ibrun-fail:1 $1::"; exit 125; }; ` +
 	`t=; d=; why=; umask 077; v="${w:+${w% *} STEP}"; w="${w:+${w% *} LIMIT}"; ` +
-	`tidy() { if test -n "$t"; then rm -f "$t" "$t.z"; fi; if test -n "$d"; then cd /; rmdir "$d"; fi; }; ` +
+	`tidy() { if test -n "$t"; then rm -f "$t" "$t.z"; fi; if test -n "$d"; then rm -f "$f.gz"; cd /; rmdir "$d"; fi; }; ` +
 	`trap tidy EXIT; trap "exit 125" HUP INT TERM PIPE; ` +
 	`become() { trap - EXIT HUP INT TERM PIPE; exec "$f" ROLE; }; ` +
-	`fits() { x=$($v sha256sum <"$1") && case "${x%% *}" in SUM|PACK) ;; *) return 1;; esac; }; ` +
+	`fits() { x=$($v sha256sum <"$1") && case "${x%% *}" in SUM) ;; *) return 1;; esac; }; ` +
 	`keep() { own "$f" . || say "others may write to $c"; echo "$i" >"$f.sum"; ` +
 	`IBRUN_CACHED=1; export IBRUN_CACHED; become; }; ` +
 	`try() { ` +
@@ -115,12 +114,12 @@ const install = `say() { echo "::ibrun-fail:1 $1::"; exit 125; }; ` +
 	`d=$($v mktemp -d "$g/ibrun.XXXXXXXXXX" 2>/dev/null) || { d=; why="$why $g (not writable)"; continue; }; ` +
 	`if cd -P "$d" && test -O . && try; then d="$PWD"; f=./ibrun; break; fi; cd /; rmdir "$d"; d=; done; fi; ` +
 	`test -n "$t" || say "no folder can hold and run the agent:$why"; ` +
-	`z=; if test PACKED -gt 0 && x=$(echo x | $v zstd -q -c 2>/dev/null | $v zstd -q -d -c 2>/dev/null) && ` +
-	`test "$x" = x; then z=zstd; fi; ` +
+	`z=; if test PACKED -gt 0 && x=$(echo x | $v gzip -c 2>/dev/null | $v gzip -dc 2>/dev/null) && ` +
+	`test "$x" = x; then z=gzip; fi; ` +
 	`echo "::ibrun-send:1 $z::"; ` +
-	`if test -n "$z"; then $w head -c PACKED >"$t.z"; $v zstd -d -c -q <"$t.z" >"$t"; $v cat "$t.z" >>"$t"; ` +
-	`rm -f "$t.z"; ` +
+	`if test -n "$z"; then $w head -c PACKED >"$t.z"; $v gzip -dc <"$t.z" 2>/dev/null | $v head -c SIZE >"$t"; ` +
 	`else $w head -c SIZE >"$t"; fi; fits "$t" || say "the binary arrived damaged or in part"; ` +
+	`if test -n "$z"; then mv -f "$t.z" "$f.gz" || rm -f "$t.z"; fi; ` +
 	`mv -f "$t" "$f" || say "the binary could not be put in place in $PWD"; t=; ` +
 	`if test -z "$d"; then keep; fi; IBRUN_SHIPPED_TO="$d"; export IBRUN_SHIPPED_TO; become`
 
@@ -137,14 +136,18 @@ func Refuse(to io.Writer, wanted string) (refused bool) {
 // installer is install with its blanks filled in, as a line, for a parent that
 // gives up when it sees no progress for so long.
 func installer(most time.Duration, role string) (string, error) {
-	plain, packed, err := build.Forms()
+	size, digest, err := build.Sum()
 	if err != nil {
-		return "", fmt.Errorf("reading this binary: %w", err)
+		return "", fmt.Errorf("read this binary: %w", err)
+	}
+	packedSize := int64(0) // without a compressed form the node is sent the binary as it is
+	if p, err := packed(); err == nil {
+		packedSize = p.size
 	}
 	seconds := func(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second)+1, 10) }
 	bytes := func(n int64) string { return strconv.FormatInt(n, 10) }
-	fill := strings.NewReplacer("ROLE", role, "SUM", plain.Digest, "SIZE", bytes(plain.Size),
-		"PACKED", bytes(packed.Size), "PACK", packed.Digest, "ROOM", bytes(plain.Size+2*packed.Size),
+	fill := strings.NewReplacer("ROLE", role, "SUM", digest, "SIZE", bytes(size),
+		"PACKED", bytes(packedSize), "ROOM", bytes(size+packedSize),
 		"LIMIT", seconds(max(most, shipTime)), "STEP", seconds(most))
 	return fill.Replace(install) + "\n", nil
 }

@@ -183,16 +183,26 @@ func (ses *Session) instruct(words []string, most time.Duration, role string) er
 	return nil
 }
 
-// unpacker is the program that a node names if it takes the binary packed.
-const unpacker = "zstd"
+// unpacker is the program that a node names to be sent the compressed form of the binary.
+const unpacker = "gzip"
 
-// ship sends this binary.
-func (ses *Session) ship(most time.Duration, packed bool) error {
-	f, err := build.Open(packed)
-	if err != nil {
-		return err
+// ship sends this binary, in its compressed form if the node can unpack that.
+func (ses *Session) ship(most time.Duration, unpacks bool) error {
+	var f io.Reader
+	if unpacks {
+		p, err := packed()
+		if err != nil {
+			return err
+		}
+		f = io.NewSectionReader(p, 0, p.size)
+	} else {
+		plain, err := build.Open()
+		if err != nil {
+			return err
+		}
+		defer plain.Close()
+		f = plain
 	}
-	defer f.Close()
 	end := time.Now().Add(max(most, shipTime))
 	for piece := make([]byte, shipPiece); ; {
 		n, err := f.Read(piece)

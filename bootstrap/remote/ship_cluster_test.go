@@ -60,9 +60,8 @@ func TestLimitWhileShipping(t *testing.T) {
 func TestSlowShipping(t *testing.T) {
 	t.Parallel()
 	const limit = 2 * time.Second
-	plain, _, err := build.Forms()
+	size, _, err := build.Sum()
 	require.NoError(t, err)
-	size := plain.Size
 	script := need + send + fmt.Sprintf("for i in 1 2 3 4 5 6 7 8; do head -c %d >/dev/null; sleep 0.4; done; "+
 		"head -c %d >/dev/null; echo '%s%s m 1::'; cat", size/8, size%8, agentMark, build.ID())
 	began := time.Now()

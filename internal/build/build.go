@@ -85,61 +85,29 @@ func Path() string {
 	return p
 }
 
-// Form is one in which this binary is sent to a node.
-type Form struct {
-	Size   int64  // bytes that are sent; 0: there is no such form
-	Digest string // SHA-256 of the file that comes of it on the node, in hexadecimal
-}
+// Open opens the file of this binary for reading, even if it was replaced or deleted on disk. The caller closes it.
+func Open() (*os.File, error) { return os.Open(self) }
 
-// Sent is what is sent to a node, open.
-type Sent struct {
-	io.Reader
-	io.Closer
-}
-
-// Open opens the program of this very binary for reading, or what zstd(1) makes the program of; the
-// caller closes it.
-func Open(packed bool) (*Sent, error) {
-	f, err := os.Open(self)
-	if err != nil {
-		return nil, err
-	}
-	p, err := partsOf(f)
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	if packed {
-		return &Sent{io.NewSectionReader(f, p.packed, p.packedSize), f}, nil
-	}
-	return &Sent{io.NewSectionReader(f, 0, p.program), f}, nil
-}
-
-// Forms are those in which Open reads this binary. A node that unpacks it keeps both, the program
-// first. They are reckoned once: that takes 10 ms.
-func Forms() (plain, packed Form, err error) {
+// Sum returns the size of this binary in bytes and its SHA-256 digest in hexadecimal. The first call takes 10 ms.
+func Sum() (size int64, digest string, err error) {
 	s := sum()
-	return s.plain, s.packed, s.err
+	return s.size, s.digest, s.err
 }
 
 type summed struct {
-	plain, packed Form
-	err           error
+	size   int64
+	digest string
+	err    error
 }
 
 var sum = sync.OnceValue(func() (s summed) {
-	hash := sha256.New()
-	for i, form := range []*Form{&s.plain, &s.packed} {
-		f, err := Open(i == 1)
-		if err != nil {
-			return summed{err: err}
-		}
-		form.Size, err = io.Copy(hash, f)
-		f.Close()
-		if err != nil {
-			return summed{err: err}
-		}
-		form.Digest = hex.EncodeToString(hash.Sum(nil))
+	f, err := Open()
+	if err != nil {
+		return summed{err: err}
 	}
+	defer f.Close()
+	hash := sha256.New()
+	s.size, s.err = io.Copy(hash, f)
+	s.digest = hex.EncodeToString(hash.Sum(nil))
 	return s
 })

@@ -2,7 +2,6 @@
 package product
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,8 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"ibrun/internal/build/pack"
 )
 
 // Run builds ibrun in a temporary folder, sets path to the path of the binary, and runs the tests. It returns the exit
@@ -53,7 +50,7 @@ func keepBuildCache() error {
 }
 
 // Build builds ibrun with additional build tags at path. In tests with a build tag such as cluster or mpi, it makes the
-// same program as make build. In other tests it omits the packed copy, which only makes launches faster.
+// same program as make build.
 func Build(path string, tags ...string) error {
 	cover := coverFlags()
 	return buildOnce(path, fmt.Sprint("ibrun ", shipped, tags), func(path string) error {
@@ -66,14 +63,7 @@ func buildAll(path string, cover, tags []string) error {
 	if runtime.GOARCH == "amd64" {
 		flags += " -E ibrun/bootstrap/reaper.entry"
 	}
-	err := compile(path, "ibrun/cmd/ibrun", append(cover, "-ldflags", flags, "-tags", strings.Join(tags, ","))...)
-	if err != nil || runtime.GOARCH != "amd64" || !shipped || cover != nil {
-		return err
-	}
-	if err := pack.Into(path, "", pack.Quick); err != nil && !errors.Is(err, pack.ErrNone) {
-		return err
-	}
-	return nil
+	return compile(path, "ibrun/cmd/ibrun", append(cover, "-ldflags", flags, "-tags", strings.Join(tags, ","))...)
 }
 
 // Program builds the package pkg of this module as a static program at path. The flags are additional flags of go

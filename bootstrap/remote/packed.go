@@ -1,0 +1,142 @@
+package remote
+
+import (
+	"compress/gzip"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ibrun/internal/build"
+)
+
+// packedSuffix ends the name of the compressed form of a binary in a cache.
+const packedSuffix = ".gz"
+
+// packedFile is the compressed form of this binary, as gzip(1) reads it. The file stays open until this process ends.
+type packedFile struct {
+	*os.File
+	size int64 // bytes
+}
+
+// arrivedPacked is the compressed form that the parent has sent, if Arrive has removed it from the node. Otherwise it
+// is nil.
+var arrivedPacked *os.File
+
+// packed returns the compressed form of this binary. It is the one that the parent has sent, the one in the cache, or
+// a new one, which is then kept in the cache for the next job.
+var packed = sync.OnceValues(func() (*packedFile, error) {
+	if arrivedPacked != nil {
+		return sized(arrivedPacked)
+	}
+	dir := cacheDir()
+	path := filepath.Join(dir, cachedName()+packedSuffix)
+	if f, err := openOwn(path); err == nil {
+		use(path)
+		return sized(f)
+	}
+	f, err := newPacked(dir)
+	if err != nil {
+		return nil, fmt.Errorf("compress this binary: %w", err)
+	}
+	return sized(f)
+})
+
+func sized(f *os.File) (*packedFile, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return &packedFile{f, info.Size()}, nil
+}
+
+// cacheDir returns the folder of ibrun in the user's cache, or "" if there is none.
+func cacheDir() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "ibrun")
+}
+
+// openOwn opens a regular file of this user that no other user can change.
+func openOwn(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG ||
+		int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 || st.Size == 0 {
+		f.Close()
+		return nil, errors.Join(err, unix.EPERM)
+	}
+	return f, nil
+}
+
+// newPacked compresses this binary to a file in the cache. If the cache is not usable, the file is in memory.
+func newPacked(dir string) (*os.File, error) {
+	if f, err := packInto(dir); err == nil {
+		return f, nil
+	}
+	fd, err := unix.MemfdCreate("ibrun"+packedSuffix, unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), "ibrun"+packedSuffix)
+	if err := pack(f); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// packInto compresses this binary to a new file in the folder dir of the cache, and removes old files from it.
+func packInto(dir string) (*os.File, error) {
+	if dir == "" {
+		return nil, errors.ErrUnsupported
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	part := filepath.Join(dir, ".tmp."+rand.Text()[:10])
+	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = pack(f)
+	if err == nil {
+		err = os.Rename(part, filepath.Join(dir, cachedName()+packedSuffix))
+	}
+	if err != nil {
+		f.Close()
+		_ = os.Remove(part)
+		return nil, err
+	}
+	prune(dir, time.Now())
+	return f, nil
+}
+
+// pack writes the compressed form of this binary. The fastest level takes 0.14 s for 12 MB, and is within a fifth of
+// the best one.
+func pack(w io.Writer) error {
+	in, err := build.Open()
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		return err
+	}
+	return out.Close()
+}
