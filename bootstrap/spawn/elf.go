@@ -39,7 +39,7 @@ func (p platform) byteOrder() binary.ByteOrder {
 // String returns the name of the machine, such as "x86_64", or "an unknown machine".
 func (p platform) String() string {
 	name, known := strings.CutPrefix(p.machine.String(), "EM_")
-	if !known {
+	if !known || strings.Contains(name, "+") { // "+" and a number follow the name of another machine
 		return "an unknown machine"
 	}
 	name = strings.ToLower(name)
