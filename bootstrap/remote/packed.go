@@ -1,10 +1,13 @@
 package remote
 
 import (
+	"bytes"
 	"compress/gzip"
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
@@ -37,7 +40,7 @@ var packed = sync.OnceValues(func() (*packedFile, error) {
 	}
 	dir := cacheDir()
 	path := filepath.Join(dir, cachedName()+packedSuffix)
-	if f, err := openOwn(path); err == nil {
+	if f, err := openPacked(path); err == nil {
 		use(path)
 		return sized(f)
 	}
@@ -47,6 +50,47 @@ var packed = sync.OnceValues(func() (*packedFile, error) {
 	}
 	return sized(f)
 })
+
+// openPacked opens the compressed form of this binary at path in a cache. It returns an error if the file is not
+// complete, as after a crash of this machine: the trailer, which is written last, must hold the CRC-32 and the size of
+// this binary (RFC 1952, 2.3.1).
+func openPacked(path string) (*os.File, error) {
+	f, err := openOwn(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkTrailer(f); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func checkTrailer(f *os.File) error {
+	in, err := build.Open()
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	sum := crc32.NewIEEE()
+	size, err := io.Copy(sum, in)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	var trailer [8]byte
+	if _, err := f.ReadAt(trailer[:], info.Size()-int64(len(trailer))); err != nil {
+		return err
+	}
+	want := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, sum.Sum32()), uint32(size))
+	if !bytes.Equal(trailer[:], want) {
+		return errors.New("the file is damaged, or of another binary")
+	}
+	return nil
+}
 
 func sized(f *os.File) (*packedFile, error) {
 	info, err := f.Stat()

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"ibrun/internal/build"
 	"ibrun/internal/executable"
@@ -24,8 +25,8 @@ func useCache(t *testing.T) string {
 	return cacheDir()
 }
 
-// TestPackedFormIsCached requires that the compressed form of this binary is written to the cache once, and that a file
-// in its place is used only if no other user can change it.
+// TestPackedFormIsCached requires that the compressed form of this binary is written to the cache, and that a file in
+// its place is used only if it is complete and no other user can change it.
 func TestPackedFormIsCached(t *testing.T) {
 	dir := useCache(t)
 	path := filepath.Join(dir, cachedName()+packedSuffix)
@@ -33,16 +34,21 @@ func TestPackedFormIsCached(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, content(t, build.Path()), unpacked(t, f))
 	require.Equal(t, []string{cachedName() + packedSuffix}, names(t, dir))
-	own, err := openOwn(path)
+	own, err := openPacked(path)
 	require.NoError(t, err)
 	require.NoError(t, own.Close())
 	require.NoError(t, os.Chmod(path, 0o620))
-	_, err = openOwn(path)
-	require.Error(t, err)
+	_, err = openPacked(path)
+	require.ErrorIs(t, err, os.ErrPermission)
 	require.NoError(t, os.Chmod(path, 0o600))
 	require.NoError(t, os.Symlink(path, path+"-link"))
-	_, err = openOwn(path + "-link")
-	require.Error(t, err)
+	_, err = openPacked(path + "-link")
+	require.ErrorIs(t, err, unix.ELOOP)
+	for _, size := range []int64{1_000_000, 4, 0} {
+		require.NoError(t, os.Truncate(path, size))
+		_, err = openPacked(path)
+		require.Error(t, err, "%d bytes are left", size)
+	}
 
 	// Without a cache the form is in memory.
 	f, err = newPacked("/dev/null/ibrun")

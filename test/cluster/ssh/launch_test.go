@@ -50,17 +50,22 @@ func TestShipping(t *testing.T) {
 		return strings.Join(words, " ")
 	}
 	first := stamps()
-	require.Len(t, strings.Fields(first), 6, "on each node a binary and its digest")
+	require.Len(t, strings.Fields(first), 9, "on each node a binary, its digest and its compressed form")
 	require.Equal(t, first, stamps())
 	on := func(node, command string) {
 		out, err := c.Exec(t.Context(), node, "sh", "-c", command).CombinedOutput()
 		require.NoError(t, err, string(out))
 	}
-	// A truncated copy, as a full disk or a crash leaves it, is replaced.
+	// A truncated copy, as a full disk or a crash leaves it, is replaced. So is a truncated compressed form, which the
+	// agent of node0002 needs for node0003.
 	await(t, "no agent runs the copy", func() bool { return everywhere(t, c) == 0 })
 	on("node0001", "for f in /root/.cache/ibrun/ibrun-????????????????; do : >$f; done")
-	on("node0002", "for f in /root/.cache/ibrun/ibrun-????????????????; do truncate -s 1000000 $f; done")
-	require.Len(t, strings.Fields(stamps()), 6)
+	on("node0002", "truncate -s 1000000 /root/.cache/ibrun/ibrun-????????????????.gz")
+	on("node0003", "for f in /root/.cache/ibrun/ibrun-????????????????; do truncate -s 1000000 $f; done")
+	o = run("-v")
+	require.Equal(t, 0, o.code, o.stderr)
+	require.NotContains(t, o.stderr, "could not be reached")
+	require.Len(t, strings.Fields(stamps()), 9)
 	require.NotEqual(t, first, stamps())
 	// If the home directory is mounted with noexec, another folder is used.
 	on("node0002", "mount -t tmpfs -o noexec none /root/.cache")

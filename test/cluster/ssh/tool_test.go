@@ -62,6 +62,7 @@ func TestToolTree(t *testing.T) {
 // the file go exists there, and executes the command %[2]s.
 const mpir = `set pagination off
 set confirm off
+set language c
 handle SIGURG nostop noprint pass
 starti
 set var *(int*)&MPIR_being_debugged = 1
