@@ -45,6 +45,20 @@ func TestLostAgent(t *testing.T) {
 	}
 }
 
+// TestAdoptedAgentLives kills the agent in the middle of a chain of three. The agent below it is adopted, and its rank
+// must print a line per second for another minute. That is longer than any time limit of an adoption or of a reaper.
+func TestAdoptedAgentLives(t *testing.T) {
+	parallel(t, waiting)
+	c := own(t, cluster.Config{Nodes: 3})
+	const lines = 65
+	j := watch(t, c, "--on-agent-loss", "repair", "--tree", "chain", "-n", "3", "--hosts", "node[0001-0003]", "sh", "-c",
+		fmt.Sprintf(`for i in $(seq 0 %d); do echo "rank $IBRUN_RANK line $i "; sleep 1; done`, lines-1))
+	j.until("rank 2 line 3 ")
+	j.kill(j.processes("node0002", role(reaper.Agent))...)
+	j.end(3, 1, lines, map[int]bool{1: true})
+	require.Equal(t, 125, j.cmd.ProcessState.ExitCode(), j.err.String())
+}
+
 // TestLostSession kills the ssh client of one session. The agent at its other end must be reached by a new
 // session, and no rank may be disturbed.
 func TestLostSession(t *testing.T) {
