@@ -6,19 +6,20 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"ibrun/topo/bind"
 )
 
 // Limits of what a file may name.
 const (
 	MaxRanks = 1 << 20 // ranks, each of which has a line
-	maxIndex = 1 << 16 // number of a package or core
 )
 
 // Entry is where one rank runs.
 type Entry struct {
 	Host  string // empty: Index counts
 	Index int    // of "+nINDEX": a host of the list, from 0 on
-	Slots string // what Slots reads
+	Slots string // as bind.ParseSlots reads it
 }
 
 // File reads a file, and returns the entries by rank. Lines are "rank 2=host slot=0:1-3", in any
@@ -77,56 +78,6 @@ func entry(line string) (rank int, e Entry, err error) {
 		}
 		e.Host = ""
 	}
-	_, err = Slots(e.Slots)
+	_, err = bind.ParseSlots(e.Slots)
 	return rank, e, err
-}
-
-// Slot is some cores: of a package, or of the whole node.
-type Slot struct {
-	Package int // -1: of the node
-	First   int // the first core, counted in the package or node
-	Count   int // 0: all
-}
-
-// Slots reads "0:1-3,5;1:*" or "2-4": cores by their place among those of the node, or of a
-// package before a colon.
-func Slots(text string) (all []Slot, err error) {
-	for _, part := range strings.Split(text, ";") {
-		s := Slot{Package: -1}
-		cores := part
-		if socket, rest, ok := strings.Cut(part, ":"); ok {
-			if s.Package, err = index(socket); err != nil {
-				return nil, err
-			}
-			cores = rest
-		}
-		for _, span := range strings.Split(cores, ",") {
-			if span == "*" {
-				all = append(all, Slot{Package: s.Package})
-				continue
-			}
-			lo, hi, ok := strings.Cut(span, "-")
-			if !ok {
-				hi = lo
-			}
-			if s.First, err = index(lo); err != nil {
-				return nil, err
-			}
-			last, err := index(hi)
-			if err != nil || last < s.First {
-				return nil, fmt.Errorf("invalid slot %q: %q is not a range of cores", text, span)
-			}
-			s.Count = last - s.First + 1
-			all = append(all, s)
-		}
-	}
-	return all, nil
-}
-
-func index(text string) (int, error) {
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 || n >= maxIndex || text[0] == '+' {
-		return 0, fmt.Errorf("invalid core %q in slot: write 0:1-3 (package:cores) or 2-4", text)
-	}
-	return n, nil
 }

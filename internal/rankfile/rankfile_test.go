@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/topo/bind"
 )
 
 func TestFile(t *testing.T) {
@@ -41,20 +43,6 @@ func TestFile(t *testing.T) {
 	}
 }
 
-func TestSlots(t *testing.T) {
-	for text, want := range map[string][]Slot{
-		"3":         {{-1, 3, 1}},
-		"1-2,4":     {{-1, 1, 2}, {-1, 4, 1}},
-		"0:0-3;1:2": {{0, 0, 4}, {1, 2, 1}},
-		"1:*":       {{1, 0, 0}},
-		"*":         {{-1, 0, 0}},
-	} {
-		got, err := Slots(text)
-		require.NoError(t, err, text)
-		require.Equal(t, want, got, text)
-	}
-}
-
 // What parses has every rank once, and slots that parse.
 func FuzzFile(f *testing.F) {
 	for _, s := range []string{"rank 0=a slot=0:1\n", "rank 1=+n0 slot=*\nrank 0=b slot=1-2,5;0:3", "# x\n", "rank"} {
@@ -68,7 +56,7 @@ func FuzzFile(f *testing.F) {
 		}
 		require.NotEmpty(t, all)
 		for _, e := range all {
-			slots, err := Slots(e.Slots)
+			slots, err := bind.ParseSlots(e.Slots)
 			require.NoError(t, err)
 			require.NotEmpty(t, slots)
 		}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"ibrun/internal/cpuset"
-	"ibrun/internal/rankfile"
 	"ibrun/topo"
 )
 
@@ -16,7 +15,7 @@ func slotted(m *topo.Machine, words []string, ranks int) ([]cpuset.Set, error) {
 		if i >= len(words) {
 			return nil, fmt.Errorf("rank file: %d ranks and %d places", ranks, len(words))
 		}
-		slots, err := rankfile.Slots(words[i])
+		slots, err := ParseSlots(words[i])
 		if err != nil {
 			return nil, fmt.Errorf("rank file: %w", err)
 		}

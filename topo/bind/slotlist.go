@@ -1,0 +1,60 @@
+package bind
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// maxIndex bounds the numbers of packages and cores in a slot.
+const maxIndex = 1 << 16
+
+// Slot is some cores: of a package, or of the whole node.
+type Slot struct {
+	Package int // -1: of the node
+	First   int // the first core, counted in the package or node
+	Count   int // 0: all
+}
+
+// ParseSlots reads "0:1-3,5;1:*" or "2-4": cores by their place among those of the node, or of a
+// package before a colon.
+func ParseSlots(text string) (all []Slot, err error) {
+	for _, part := range strings.Split(text, ";") {
+		s := Slot{Package: -1}
+		cores := part
+		if socket, rest, ok := strings.Cut(part, ":"); ok {
+			if s.Package, err = coreIndex(socket); err != nil {
+				return nil, err
+			}
+			cores = rest
+		}
+		for _, span := range strings.Split(cores, ",") {
+			if span == "*" {
+				all = append(all, Slot{Package: s.Package})
+				continue
+			}
+			lo, hi, ok := strings.Cut(span, "-")
+			if !ok {
+				hi = lo
+			}
+			if s.First, err = coreIndex(lo); err != nil {
+				return nil, err
+			}
+			last, err := coreIndex(hi)
+			if err != nil || last < s.First {
+				return nil, fmt.Errorf("invalid slot %q: %q is not a range of cores", text, span)
+			}
+			s.Count = last - s.First + 1
+			all = append(all, s)
+		}
+	}
+	return all, nil
+}
+
+func coreIndex(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n >= maxIndex || text[0] == '+' {
+		return 0, fmt.Errorf("invalid core %q in slot: write 0:1-3 (package:cores) or 2-4", text)
+	}
+	return n, nil
+}
