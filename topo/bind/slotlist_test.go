@@ -19,4 +19,3 @@ func TestParseSlots(t *testing.T) {
 		require.Equal(t, want, got, text)
 	}
 }
-
