@@ -112,6 +112,28 @@ func TestAgentIsLost(t *testing.T) {
 	require.Error(t, w.Finalize(t.Context()))
 }
 
+// TestResolver sends each question of a table to the agent, in the second program of a rank, whose keys
+// begin with a mark. Each negative answer must become an error of package lazy.
+func TestResolver(t *testing.T) {
+	w, agent := withAgent(t, 4, job.Transport{})
+	require.IsType(t, rankwire.Publish{}, agent.next())
+	r := w.Resolver(job.Epoch(0, 2))
+	require.NoError(t, r.AskBlock(3, 5, true))
+	require.Equal(t, rankwire.Ask{Rank: 3, Least: 5, Fresh: true}, agent.next())
+	require.NoError(t, r.AskSecondary(3, 5))
+	require.Equal(t, rankwire.Ask{Rank: 3, Key: "\x00e\x00\x02" + ibrun.SecondaryKey, Least: 5}, agent.next())
+	for what, want := range map[rankwire.Answered]error{
+		rankwire.Exited: lazy.ErrEnded, rankwire.Failed: lazy.ErrFailed, rankwire.NoRank: lazy.ErrRank,
+	} {
+		rank := job.Slot(what)
+		require.NoError(t, r.AskPair(uint32(rank)))
+		require.Equal(t, rankwire.Pair{Rank: rank}, agent.next())
+		agent.send(rankwire.Pair{Rank: rank, What: what})
+		_, err := w.RecvFrom(t.Context(), int(rank))
+		require.Equal(t, &ibrun.PeerError{Rank: int(rank), Err: want}, err)
+	}
+}
+
 // The address on a second network is put while the agent tells of a restart: the one holds the
 // table's locks, the other the world's, and neither waits for the other.
 func TestSecondAddressDuringARestart(t *testing.T) {
@@ -119,7 +141,7 @@ func TestSecondAddressDuringARestart(t *testing.T) {
 	require.IsType(t, rankwire.Publish{}, agent.next())
 	go w.PutWhileLocked(fabric.Tuple{Kind: fabric.NONE})
 	put := agent.next().(rankwire.Put)
-	require.Equal(t, lazy.SecondaryKey, put.Key)
+	require.Equal(t, ibrun.SecondaryKey, put.Key)
 }
 
 // A collective whose context ends has been joined: its outcome is not that of the next one.

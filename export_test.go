@@ -4,7 +4,14 @@ import (
 	"math"
 
 	"ibrun/fabric"
+	"ibrun/lazy"
 )
+
+// SecondaryKey is the key of a rank's second address.
+const SecondaryKey = secondaryKey
+
+// Resolver returns what asks the agent for the table of a program with an epoch.
+func (w *World) Resolver(epoch uint16) lazy.Resolver { return resolver{w.control, mark(epoch)} }
 
 // The examples of this package run in one process, and each of them calls Init.
 func init() { maxInitCalls = math.MaxInt32 }

@@ -7,7 +7,6 @@ import (
 	"os"
 
 	"ibrun/bootstrap/rankwire"
-	"ibrun/cgo/verbs"
 	"ibrun/fabric"
 	"ibrun/fabric/ib"
 	"ibrun/fabric/udp"
@@ -39,10 +38,8 @@ func onInfiniBand(how job.Transport, looking bool) (yes bool, why string) {
 		return false, cmp.Or(near.None(topo.Read(pseudo.Here())), hcaVariable+" is not set")
 	case os.Getenv(hcaVariable) == "":
 		return false, "no InfiniBand or RoCE port is usable here"
-	case !ib.Present():
-		return false, "/dev/infiniband is not there"
 	}
-	if _, err := verbs.Open(); err != nil {
+	if err := ib.Check(); err != nil {
 		return false, err.Error()
 	}
 	return true, ""

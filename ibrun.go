@@ -108,7 +108,7 @@ func join(control *rankctl.Channel, welcome rankwire.Welcome, answer time.Durati
 	cfg := lazy.Config{
 		Rank: uint32(welcome.Rank), Epoch: welcome.Epoch, Floor: welcome.Floor,
 		Least: job.ProgramOf(welcome.Epoch), Layout: welcome.Layout,
-		Agent: resolver{control, mark(welcome.Epoch)}, Answer: answer,
+		Resolver: resolver{control, w.mark}, Answer: answer,
 		Seal: fabric.NewSeal(welcome.Key, uint32(welcome.Rank), welcome.Epoch), Streams: welcome.How.Fabric == "tcp",
 		Restarts: welcome.Restarts, Bundle: c.bundle, Spin: spinner(welcome.How.Poll),
 	}
@@ -158,20 +158,49 @@ func (w *World) publish(later bool) error {
 	return w.control.Send(rankwire.Publish{Tuple: w.table.Tuple()})
 }
 
-// resolver puts the table's questions to the agent.
+// resolver implements lazy.Resolver by messages to the agent.
 type resolver struct {
 	control *rankctl.Channel
-	mark    string
+	mark    string // before keys, as in World
 }
 
-func (a resolver) Ask(m rankwire.Ask) error {
-	if m.Key != "" {
-		m.Key = a.mark + m.Key
+func (r resolver) AskBlock(rank uint32, least uint16, fresh bool) error {
+	return r.control.Send(rankwire.Ask{Rank: job.Slot(rank), Least: least, Fresh: fresh})
+}
+
+func (r resolver) AskSecondary(rank uint32, least uint16) error {
+	return r.control.Send(rankwire.Ask{Rank: job.Slot(rank), Key: r.mark + secondaryKey, Least: least})
+}
+
+func (r resolver) AskPair(rank uint32) error {
+	return r.control.Send(rankwire.Pair{Rank: job.Slot(rank)})
+}
+
+// answered passes an answer of the agent to the table or to Get.
+func (w *World) answered(m rankwire.Answer) {
+	m.Key = strings.TrimPrefix(m.Key, w.mark)
+	switch m.Key {
+	case "":
+		w.table.Answered(uint32(m.Rank), m.Fresh, m.Value, errorOf(m.What))
+	case secondaryKey:
+		w.table.AnsweredSecondary(uint32(m.Rank), m.Value, errorOf(m.What))
+	default:
+		w.got(m)
 	}
-	return a.control.Send(m)
 }
 
-func (a resolver) Pair(rank uint32) error { return a.control.Send(rankwire.Pair{Rank: job.Slot(rank)}) }
+// errorOf returns the error of package lazy for an answer of the agent, or nil if it is Found.
+func errorOf(what rankwire.Answered) error {
+	switch what {
+	case rankwire.Found:
+		return nil
+	case rankwire.Exited:
+		return lazy.ErrEnded
+	case rankwire.NoRank:
+		return lazy.ErrRank
+	}
+	return lazy.ErrFailed
+}
 
 // mark goes before the keys of a rank's second program and of those after it, so
 // that none finds what an earlier one has put: agents keep that.
@@ -221,14 +250,9 @@ func (w *World) listen() {
 		}
 		switch m := m.(type) {
 		case rankwire.Answer:
-			m.Key = strings.TrimPrefix(m.Key, w.mark)
-			if m.Key == "" || m.Key == lazy.SecondaryKey {
-				w.table.Answered(m)
-			} else {
-				w.got(m)
-			}
+			w.answered(m)
 		case rankwire.Pair:
-			w.table.Paired(uint32(m.Rank), m.What, conn)
+			w.table.Paired(uint32(m.Rank), conn, errorOf(m.What))
 		case rankwire.Release:
 			w.released(m)
 		case rankwire.PutDone:

@@ -9,7 +9,6 @@ import (
 	"ibrun/bootstrap/rankwire"
 	"ibrun/fabric"
 	"ibrun/job"
-	"ibrun/lazy"
 )
 
 // Put puts a value on the key-value store (KVS) under this rank's name. This node's agent keeps it;
@@ -52,9 +51,13 @@ func (w *World) put(key string, value []byte) (done chan bool, err error) {
 	return done, w.send(rankwire.Put{Key: w.mark + key, Value: value})
 }
 
+// secondaryKey is the key of a rank's second address. Keys of users do not begin with a zero byte. Ranks
+// may be programs that were built at different times, so the key must not change.
+const secondaryKey = "\x00beside"
+
 // putSecondary puts this rank's second address where those look for it who need it.
 func (w *World) putSecondary(tuple fabric.Tuple) {
-	_, _ = w.put(lazy.SecondaryKey, tuple.Append(nil)) // a lost agent ends the world
+	_, _ = w.put(secondaryKey, tuple.Append(nil)) // a lost agent ends the world
 }
 
 // checkPut says what is wrong with a key and a value. The agent would take a question without a key

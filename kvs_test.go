@@ -7,13 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/rankwire"
-	"ibrun/lazy"
 )
 
 func TestKeys(t *testing.T) {
 	require.NoError(t, checkPut("k", nil))
 	require.NoError(t, checkPut("k\x00", make([]byte, rankwire.MaxValue)))
-	for _, bad := range []string{"", strings.Repeat("k", rankwire.MaxKey+1), lazy.SecondaryKey, "\x00"} {
+	for _, bad := range []string{"", strings.Repeat("k", rankwire.MaxKey+1), secondaryKey, "\x00"} {
 		require.Error(t, checkPut(bad, nil), "%q", bad)
 	}
 	require.Error(t, checkPut("k", make([]byte, rankwire.MaxValue+1)))

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/bootstrap/rankwire"
 	"ibrun/fabric"
 	"ibrun/fabric/mem"
 	"ibrun/job"
@@ -18,7 +17,7 @@ import (
 // full is a table that knows every node of a large job.
 func full(t testing.TB, nodes, ppn uint32) *Table {
 	layout := job.NewLayout([]job.Share{{Nodes: nodes, Ranks: ppn}})
-	table, err := New(Config{Rank: 0, Epoch: 1, Layout: layout, Agent: silent{},
+	table, err := New(Config{Rank: 0, Epoch: 1, Layout: layout, Resolver: silent{},
 		Seal: fabric.NewSeal(fabric.Key{}, 0, 1), Open: overMem(mem.New(1, mem.Faults{}))})
 	require.NoError(t, err)
 	t.Cleanup(func() { table.Close() })
@@ -28,7 +27,7 @@ func full(t testing.TB, nodes, ppn uint32) *Table {
 		for i := range ppn {
 			b.Ranks = append(b.Ranks, fabric.Entry{Epoch: 1, Num: 1 + i})
 		}
-		table.Answered(rankwire.Answer{Rank: job.Slot(node * ppn), Value: b.Append(nil)})
+		table.Answered(node*ppn, false, b.Append(nil), nil)
 	}
 	return table
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/bootstrap/rankwire"
 	"ibrun/fabric"
 	"ibrun/fabric/mem"
 	"ibrun/job"
@@ -114,7 +113,7 @@ func TestAMillionPeersCostNothing(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	table, err := New(Config{Rank: 5, Epoch: 1, Layout: layout, Agent: silent{},
+	table, err := New(Config{Rank: 5, Epoch: 1, Layout: layout, Resolver: silent{},
 		Seal: fabric.NewSeal(fabric.Key{}, 5, 1), Open: overMem(mem.New(1, mem.Faults{}))})
 	require.NoError(t, err)
 	runtime.ReadMemStats(&after)
@@ -125,8 +124,9 @@ func TestAMillionPeersCostNothing(t *testing.T) {
 // silent is an agent that never answers.
 type silent struct{}
 
-func (silent) Ask(rankwire.Ask) error { return nil }
-func (silent) Pair(uint32) error      { return nil }
+func (silent) AskBlock(uint32, uint16, bool) error { return nil }
+func (silent) AskSecondary(uint32, uint16) error   { return nil }
+func (silent) AskPair(uint32) error                { return nil }
 
 // What is staged for peers without an answer is bounded, and more is refused
 // rather than lost; nothing waits that was not asked to.
@@ -134,7 +134,7 @@ func TestStagingIsBounded(t *testing.T) { synctest.Test(t, testStaging) }
 
 func testStaging(t *testing.T) {
 	layout := job.NewLayout([]job.Share{{Nodes: 1000, Ranks: 1}})
-	table, err := New(Config{Rank: 0, Epoch: 1, Layout: layout, Agent: silent{},
+	table, err := New(Config{Rank: 0, Epoch: 1, Layout: layout, Resolver: silent{},
 		Seal: fabric.NewSeal(fabric.Key{}, 0, 1), Open: overMem(mem.New(1, mem.Faults{}))})
 	require.NoError(t, err)
 	defer table.Close()
@@ -205,7 +205,7 @@ func TestDeadPeers(t *testing.T) {
 			ctx := within(t)
 			var gone *PeerError
 			// Before the first message.
-			w.end(2, rankwire.Exited)
+			w.end(2, ErrEnded)
 			err := w.table(0).Send(ctx, 2, []byte("x"))
 			if err == nil {
 				err = w.table(0).Flush(ctx)
@@ -216,7 +216,7 @@ func TestDeadPeers(t *testing.T) {
 			// In the middle of a conversation.
 			require.NoError(t, w.table(0).Send(ctx, 1, []byte("x")))
 			require.NoError(t, w.table(0).Flush(ctx))
-			w.end(1, rankwire.Failed)
+			w.end(1, ErrFailed)
 			for err = nil; err == nil; {
 				err = w.table(0).Send(ctx, 1, make([]byte, 1000))
 			}
@@ -234,7 +234,7 @@ func TestReceiverOfADeadPeer(t *testing.T) {
 	ctx := within(t)
 	require.NoError(t, w.table(1).Send(ctx, 0, []byte("last words")))
 	require.NoError(t, w.table(1).Flush(ctx))
-	w.end(1, rankwire.Failed)
+	w.end(1, ErrFailed)
 	w.receivesFrom(ctx, 0, 1, []byte("last words"))
 	_, err := w.table(0).RecvFrom(ctx, 1)
 	var gone *PeerError

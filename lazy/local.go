@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"ibrun/bootstrap/rankwire"
 	"ibrun/lazy/upgrade"
 )
 
@@ -44,7 +43,7 @@ func (t *Table) localPeer(rank uint32) *localPeer {
 // ask asks the agent for the socket, once.
 func (n *localPeer) ask(t *Table) {
 	n.asking.Do(func() {
-		if err := t.cfg.Agent.Pair(n.rank); err != nil {
+		if err := t.cfg.Resolver.AskPair(n.rank); err != nil {
 			n.decide(nil, err)
 		}
 	})
@@ -60,12 +59,12 @@ func (n *localPeer) decide(s *stream, err error) (first bool) {
 	return first
 }
 
-// Paired takes the agent's answer: a connection to a rank of this node, or
-// what has become of that rank.
-func (t *Table) Paired(rank uint32, what rankwire.Answered, c net.Conn) {
+// Paired takes the agent's answer to Resolver.AskPair: a connection to a rank of this node, or why
+// there is none, as in Answered. The rank of the other end gets a connection without asking.
+func (t *Table) Paired(rank uint32, c net.Conn, failure error) {
 	n := t.localPeer(rank)
-	if what != rankwire.Found {
-		err := t.about(rank, reason(what))
+	if failure != nil {
+		err := t.about(rank, failure)
 		n.decide(nil, err)
 		t.in.lose(rank, err)
 		return
@@ -89,7 +88,7 @@ func (t *Table) Paired(rank uint32, what rankwire.Answered, c net.Conn) {
 			return
 		}
 		if errors.Is(err, io.EOF) {
-			err = errEnded
+			err = ErrEnded
 		}
 		t.in.lose(rank, t.about(rank, err))
 	})
@@ -166,7 +165,7 @@ func (n *localPeer) close() {
 func ended(err error) error {
 	switch {
 	case errors.Is(err, io.EOF) || isReset(err):
-		return errEnded
+		return ErrEnded
 	case errors.Is(err, os.ErrDeadlineExceeded): // the fabric's: this package sets none after the proof
 		return errSilent
 	}

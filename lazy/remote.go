@@ -229,7 +229,7 @@ func (f *remotePeer) failed(c peer.Cause) {
 	var cause error = ErrFailed
 	switch c {
 	case peer.Exited:
-		cause = errEnded
+		cause = ErrEnded
 	case peer.NoRank:
 		cause = ErrRank
 	case peer.TimedOut:

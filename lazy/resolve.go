@@ -3,11 +3,24 @@ package lazy
 import (
 	"slices"
 
-	"ibrun/bootstrap/rankwire"
 	"ibrun/fabric"
 	"ibrun/job"
 	"ibrun/lazy/peer"
 )
+
+// Resolver asks the agent of this node about other ranks. A method sends a question and does not wait
+// for the answer, which goes to a method of Table. It may be called with the table's locks held.
+type Resolver interface {
+	// AskBlock asks for the block of a rank's node (fabric.Block), in which the rank has at least the
+	// epoch least. If fresh is set, the rank must have answered its agent after the question, and
+	// so it runs. Table.Answered takes the answer.
+	AskBlock(rank uint32, least uint16, fresh bool) error
+	// AskSecondary asks for the second address of a rank, Config.SecondaryOpened.
+	// Table.AnsweredSecondary takes the answer.
+	AskSecondary(rank uint32, least uint16) error
+	// AskPair asks for a socket to a rank of this node. Table.Paired takes the answer.
+	AskPair(rank uint32) error
+}
 
 // resolve finds a peer's address in the table's blocks, or asks the agent.
 func (t *Table) resolve(f *remotePeer, least uint16, fresh bool) {
@@ -63,7 +76,7 @@ func (t *Table) ask(w waitingRemote) {
 	}
 	t.count(func(s *sums) { s[count]++ })
 	// a lost agent ends the world
-	_ = t.cfg.Agent.Ask(rankwire.Ask{Rank: job.Slot(w.rank), Least: w.least, Fresh: w.fresh})
+	_ = t.cfg.Resolver.AskBlock(w.rank, w.least, w.fresh)
 }
 
 // resolved gives a peer its address, and with it the word to begin the
@@ -120,54 +133,50 @@ func (f *remotePeer) leaveSlot() {
 	}
 }
 
-// Answered takes the agent's answer to a question for a block. It serves every
-// peer of that node which it can; others ask again.
-func (t *Table) Answered(m rankwire.Answer) {
+// Answered takes the agent's answer to Resolver.AskBlock, whose rank and fresh it repeats: the encoded
+// block, or why there is none, which is ErrEnded, ErrFailed or ErrRank. It serves every peer of that
+// node which it can; others ask again.
+func (t *Table) Answered(rank uint32, fresh bool, encoded []byte, failure error) {
 	t.fmu.Lock()
 	defer t.fmu.Unlock()
-	rank := uint32(m.Rank)
 	if t.stopped || rank >= t.layout().Ranks() {
 		return
 	}
-	if m.Key == SecondaryKey {
-		t.answeredSecondary(m)
-		return
-	}
-	t.count(func(s *sums) { s[countAddressBytes] += uint64(len(m.Value)) })
+	t.count(func(s *sums) { s[countAddressBytes] += uint64(len(encoded)) })
 	node := t.nodeOf(rank)
 	var block *fabric.Block
-	if m.What == rankwire.Found {
-		b, err := fabric.ParseBlock(m.Value)
+	if failure == nil {
+		b, err := fabric.ParseBlock(encoded)
 		if err != nil || b.Node != node {
 			return
 		}
 		block, t.blocks[node] = b, b
 	}
 	if block == nil {
-		t.in.lose(rank, t.about(rank, reason(m.What)))
+		t.in.lose(rank, t.about(rank, failure))
 	}
-	if m.Fresh && t.isFar(rank) {
+	if fresh && t.isFar(rank) {
 		f := t.remotePeer(rank)
 		f.checking = false
 		if f.limbo && (block == nil || !t.isNewer(block, rank)) {
-			f.conclude(m)
+			f.conclude(failure)
 		}
 	}
 	waiting := t.asking[node]
 	delete(t.asking, node)
 	for _, w := range waiting {
-		fresh := m.Fresh && w.rank == rank
+		runs := fresh && w.rank == rank
 		if block != nil {
-			if tuple, epoch, ok := block.Tuple(w.rank); ok && epoch >= w.least && (!w.fresh || fresh) {
-				t.resolved(w.remotePeer, tuple, epoch, fresh)
+			if tuple, epoch, ok := block.Tuple(w.rank); ok && epoch >= w.least && (!w.fresh || runs) {
+				t.resolved(w.remotePeer, tuple, epoch, runs)
 				continue
 			}
 		} else if w.rank == rank {
-			t.step(w.remotePeer, peer.Event{Kind: peer.Unresolved, Cause: causeOf(m.What)})
+			t.step(w.remotePeer, peer.Event{Kind: peer.Unresolved, Cause: causeOf(failure)})
 			continue
 		}
 		t.asking[node] = append(t.asking[node], w)
-		if !w.fresh || fresh {
+		if !w.fresh || runs {
 			t.ask(w) // its own question was not sent, or not answered
 		}
 	}
@@ -179,11 +188,12 @@ func (t *Table) isNewer(b *fabric.Block, rank uint32) bool {
 	return job.StartOf(epoch) > t.start(rank)
 }
 
-func causeOf(what rankwire.Answered) peer.Cause {
-	switch what {
-	case rankwire.Exited:
+// causeOf returns the cause that stands for the error of an answer.
+func causeOf(failure error) peer.Cause {
+	switch failure {
+	case ErrEnded:
 		return peer.Exited
-	case rankwire.NoRank:
+	case ErrRank:
 		return peer.NoRank
 	}
 	return peer.Broken

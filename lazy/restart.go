@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"ibrun/bootstrap/rankwire"
 	"ibrun/job"
 	"ibrun/lazy/peer"
 	"ibrun/lazy/upgrade"
@@ -133,14 +132,14 @@ func (f *remotePeer) doubt(why error, alarm bool) {
 
 // conclude ends the limbo: the peer has ended, or it runs and has closed the stream. The first
 // answer that it runs may be older than the end of the stream.
-func (f *remotePeer) conclude(m rankwire.Answer) {
-	if m.What == rankwire.Found {
+func (f *remotePeer) conclude(failure error) {
+	if failure == nil {
 		if f.runs++; f.runs < 2 {
 			f.t.ask(waitingRemote{remotePeer: f, fresh: true})
 			return
 		}
 	} else {
-		f.why, f.alarm = reason(m.What), false
+		f.why, f.alarm = failure, false
 	}
 	f.limbo = false
 	f.kill(f.why)

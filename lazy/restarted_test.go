@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/bootstrap/rankwire"
 	"ibrun/fabric/mem"
 	"ibrun/job"
 	"ibrun/lazy/peer"
@@ -148,7 +147,7 @@ func TestEndWhileAQuestionIsOpen(t *testing.T) {
 	streamEnds := func() {
 		table.fmu.Lock()
 		defer table.fmu.Unlock()
-		table.remotePeer(3).doubt(errEnded, false)
+		table.remotePeer(3).doubt(ErrEnded, false)
 	}
 	streamEnds()
 	w.table(3).Close()
@@ -171,7 +170,7 @@ func TestEndOfARankThatMayRestart(t *testing.T) {
 				_, err := w.table(3).RecvFrom(ctx, peer)
 				require.NoError(t, err)
 			}
-			w.end(3, rankwire.Exited)
+			w.end(3, ErrEnded)
 			for _, peer := range []uint32{0, 2} {
 				var err error
 				for err == nil {
@@ -182,7 +181,7 @@ func TestEndOfARankThatMayRestart(t *testing.T) {
 				var gone *PeerError
 				require.ErrorAs(t, err, &gone)
 				require.Equal(t, 3, gone.Rank)
-				require.ErrorIs(t, err, errEnded, "rank %d", peer)
+				require.ErrorIs(t, err, ErrEnded, "rank %d", peer)
 			}
 		})
 	}

@@ -1,16 +1,9 @@
 package lazy
 
 import (
-	"ibrun/bootstrap/rankwire"
 	"ibrun/fabric"
-	"ibrun/job"
 	"ibrun/lazy/peer"
 )
-
-// SecondaryKey is what a rank puts its second address under, Config.SecondaryOpened. Keys
-// of users do not begin with a zero byte. The name is on the wire between ranks, which may be
-// programs built at different times: it stays.
-const SecondaryKey = "\x00beside"
 
 // secondary is a peer's second address, which ranks on Ethernet need of one whose
 // first is elsewhere.
@@ -30,13 +23,15 @@ func (t *Table) askSecondary(f *remotePeer, epoch uint16) {
 	f.secondary.asked = epoch
 	t.count(func(s *sums) { s[countLookups]++ })
 	// a lost agent ends the world
-	_ = t.cfg.Agent.Ask(rankwire.Ask{Rank: job.Slot(f.rank), Key: SecondaryKey, Least: t.cfg.Least})
+	_ = t.cfg.Resolver.AskSecondary(f.rank, t.cfg.Least)
 }
 
-// answeredSecondary takes the agent's answer.
-func (t *Table) answeredSecondary(m rankwire.Answer) {
-	rank := uint32(m.Rank)
-	if !t.isFar(rank) {
+// AnsweredSecondary takes the agent's answer to Resolver.AskSecondary: the encoded tuple, or why there
+// is none, as in Answered.
+func (t *Table) AnsweredSecondary(rank uint32, encoded []byte, failure error) {
+	t.fmu.Lock()
+	defer t.fmu.Unlock()
+	if t.stopped || rank >= t.layout().Ranks() || !t.isFar(rank) {
 		return
 	}
 	f := t.remotePeer(rank)
@@ -45,13 +40,13 @@ func (t *Table) answeredSecondary(m rankwire.Answer) {
 		return
 	}
 	f.secondary.asked = 0
-	if m.What != rankwire.Found {
-		t.in.lose(rank, t.about(rank, reason(m.What)))
-		t.step(f, peer.Event{Kind: peer.Unresolved, Cause: causeOf(m.What)})
+	if failure != nil {
+		t.in.lose(rank, t.about(rank, failure))
+		t.step(f, peer.Event{Kind: peer.Unresolved, Cause: causeOf(failure)})
 		return
 	}
-	t.count(func(s *sums) { s[countAddressBytes] += uint64(len(m.Value)) })
-	tuple, _, err := fabric.ParseTuple(m.Value)
+	t.count(func(s *sums) { s[countAddressBytes] += uint64(len(encoded)) })
+	tuple, _, err := fabric.ParseTuple(encoded)
 	if err != nil {
 		tuple = fabric.Tuple{Kind: fabric.NONE}
 	}

@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ibrun/bootstrap/rankwire"
 	"ibrun/fabric"
 	"ibrun/internal/spin"
 	"ibrun/job"
@@ -31,6 +30,8 @@ var (
 	ErrClosed = errors.New("finalized")
 	// ErrRank is returned for a rank that the job does not have.
 	ErrRank = errors.New("no such rank")
+	// ErrEnded is the cause of a PeerError about a rank that has ended.
+	ErrEnded = errors.New("it has ended")
 	// ErrFailed is the cause of a PeerError about a rank that has failed: it was
 	// killed, or ended with another code than 0 before Finalize.
 	ErrFailed = errors.New("it was lost")
@@ -38,10 +39,7 @@ var (
 	ErrTooLong = errors.New("too long")
 )
 
-var (
-	errEnded  = errors.New("it has ended")
-	errSilent = errors.New("its node acknowledges nothing that is sent by the stream")
-)
+var errSilent = errors.New("its node acknowledges nothing that is sent by the stream")
 
 // PeerError says that a peer can no longer be reached, and why.
 type PeerError struct {
@@ -59,33 +57,15 @@ func (e *PeerError) Error() string { return fmt.Sprintf("rank %d: %v", e.Rank, e
 // Unwrap returns the cause.
 func (e *PeerError) Unwrap() error { return e.Err }
 
-// reason puts an agent's negative answer into words.
-func reason(what rankwire.Answered) error {
-	switch what {
-	case rankwire.Exited:
-		return errEnded
-	case rankwire.NoRank:
-		return ErrRank
-	}
-	return ErrFailed
-}
-
-// Agent is whom the table asks. Its methods may be called with the table's
-// locks held; answers come later, through Answered and Paired.
-type Agent interface {
-	Ask(m rankwire.Ask) error
-	Pair(rank uint32) error
-}
-
 // Config is what a table knows of the job.
 type Config struct {
-	Rank   uint32
-	Epoch  uint16
-	Floor  uint16     // epoch from which on all ranks count: they were restarted together; 0: they were not
-	Least  uint16     // peers' epochs from which on they are of the same program as this one; 0: any
-	Layout job.Layout // at first; see Resized
-	Agent  Agent
-	Seal   *fabric.Seal
+	Rank     uint32
+	Epoch    uint16
+	Floor    uint16     // epoch from which on all ranks count: they were restarted together; 0: they were not
+	Least    uint16     // peers' epochs from which on they are of the same program as this one; 0: any
+	Layout   job.Layout // at first; see Resized
+	Resolver Resolver
+	Seal     *fabric.Seal
 	// Open opens the way to other nodes. It is called once at most; nil: this
 	// job has one node.
 	Open func(fabric.Sink) (fabric.Fabric, error)
@@ -96,8 +76,8 @@ type Config struct {
 	Opened       func(fabric.Tuple)
 	// Secondary opens a second way with the first, for peers on Ethernet where the
 	// first is not; nil, or what returns nil: there is none. SecondaryOpened hears of its
-	// tuple before Opened hears of the first, with the table's locks held, and tells
-	// it to those who ask the agent for SecondaryKey; NONE: there is no such way.
+	// tuple before Opened hears of the first, with the table's locks held, and makes
+	// it known to Resolver.AskSecondary of other ranks; NONE: there is no such way.
 	Secondary       func(fabric.Sink) fabric.Fabric
 	SecondaryOpened func(fabric.Tuple)
 	// Changed hears that the first of two networks has failed, and why, or that it works again:

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"ibrun/bootstrap/rankwire"
 	"ibrun/fabric"
 	"ibrun/fabric/mem"
 	"ibrun/fabric/udp"
@@ -31,7 +30,7 @@ type world struct {
 
 	mu          sync.Mutex
 	tables      map[uint32]*Table
-	ended       map[uint32]rankwire.Answered
+	ended       map[uint32]error
 	asks        int
 	secondaries map[uint32]fabric.Tuple // second addresses; as they were before any question
 	later       map[uint32]bool         // ranks that open when they are wanted
@@ -45,7 +44,7 @@ func newWorld(t testing.TB, nodes, perNode uint32, open func(fabric.Sink) (fabri
 	w := &world{
 		t: t, layout: job.NewLayout([]job.Share{{Nodes: nodes, Ranks: perNode}}), key: fabric.DeriveKey([32]byte{7}),
 		open:   open,
-		tables: map[uint32]*Table{}, ended: map[uint32]rankwire.Answered{}, pairs: map[[2]uint32]bool{},
+		tables: map[uint32]*Table{}, ended: map[uint32]error{}, pairs: map[[2]uint32]bool{},
 		parked: map[uint32][][2]uint32{},
 	}
 	t.Cleanup(func() {
@@ -76,7 +75,7 @@ func (w *world) start() *world {
 
 func (w *world) startRank(rank uint32, epoch uint16) *Table {
 	cfg := Config{
-		Rank: rank, Epoch: epoch, Layout: w.layout, Agent: &agent{w, rank},
+		Rank: rank, Epoch: epoch, Layout: w.layout, Resolver: &agent{w, rank},
 		Seal: fabric.NewSeal(w.key, rank, epoch), Open: w.open,
 	}
 	if w.config != nil {
@@ -96,8 +95,8 @@ func (w *world) table(rank uint32) *Table {
 	return w.tables[rank]
 }
 
-// end closes a rank's table, and its agent says so from now on.
-func (w *world) end(rank uint32, as rankwire.Answered) {
+// end closes a rank's table, and its agent answers with that error from now on.
+func (w *world) end(rank uint32, as error) {
 	w.mu.Lock()
 	w.ended[rank] = as
 	w.mu.Unlock()
@@ -120,22 +119,32 @@ func (w *world) receivesFrom(ctx context.Context, rank, from uint32, body []byte
 	require.Equal(w.t, body, m.Body)
 }
 
-// agent answers one rank's questions, later, as a real one does.
+// agent is a Resolver that answers one rank's questions later, as a real agent does.
 type agent struct {
 	w    *world
 	rank uint32
 }
 
-func (a *agent) Ask(m rankwire.Ask) error {
-	a.w.wg.Go(func() { a.w.answer(a.rank, m) })
+func (a *agent) AskBlock(rank uint32, _ uint16, fresh bool) error {
+	a.w.wg.Go(func() { a.w.answer(a.rank, rank, fresh) })
 	return nil
 }
 
-func (w *world) answer(to uint32, m rankwire.Ask) {
+func (a *agent) AskSecondary(rank uint32, _ uint16) error {
+	a.w.wg.Go(func() {
+		a.w.mu.Lock()
+		a.w.asks++
+		table, tuple, failure := a.w.tables[a.rank], a.w.secondaries[rank], a.w.ended[rank]
+		a.w.mu.Unlock()
+		table.AnsweredSecondary(rank, tuple.Append(nil), failure)
+	})
+	return nil
+}
+
+func (w *world) answer(to, rank uint32, fresh bool) {
 	w.mu.Lock()
 	w.asks++
-	rank := uint32(m.Rank)
-	if runs := w.stopped[rank]; runs != nil && m.Fresh {
+	if runs := w.stopped[rank]; runs != nil && fresh {
 		w.mu.Unlock()
 		<-runs
 		w.mu.Lock()
@@ -148,20 +157,13 @@ func (w *world) answer(to uint32, m rankwire.Ask) {
 		waitfor.Require(w.t, "a table is open", func() bool { return table.Tuple().Kind != fabric.NONE })
 		w.mu.Lock()
 	}
-	answer := rankwire.Answer{Rank: m.Rank, Key: m.Key, Fresh: m.Fresh, What: w.ended[rank]}
-	if table := w.tables[to]; m.Key != "" {
-		answer.Value = w.secondaries[rank].Append(nil)
-		w.mu.Unlock()
-		table.Answered(answer)
-		return
-	}
-	node := w.layout.NodeOf(m.Rank)
+	node := w.layout.NodeOf(job.Slot(rank))
 	slot, count := w.layout.SlotsOn(node)
 	first := uint32(slot)
 	b := fabric.Block{Node: uint32(node), First: first}
 	for r := first; r < first+count; r++ {
 		e := fabric.Entry{}
-		if t := w.tables[r]; t != nil && w.ended[r] == rankwire.Found {
+		if t := w.tables[r]; t != nil && w.ended[r] == nil {
 			b.Base = t.Tuple()
 			e = fabric.Entry{Epoch: t.cfg.Epoch, Num: b.Base.Num}
 			// Ranks of one node share its address; in one process each has a port or, in mem, an
@@ -170,15 +172,16 @@ func (w *world) answer(to uint32, m rankwire.Ask) {
 		b.Ranks = append(b.Ranks, e)
 	}
 	b.Base.Num = 0
-	if answer.What == rankwire.Found {
-		answer.Value = b.Append(nil)
-	}
-	table := w.tables[to]
+	table, failure := w.tables[to], w.ended[rank]
 	w.mu.Unlock()
-	table.Answered(answer)
+	if failure != nil {
+		table.Answered(rank, fresh, nil, failure)
+		return
+	}
+	table.Answered(rank, fresh, b.Append(nil), nil)
 }
 
-func (a *agent) Pair(rank uint32) error {
+func (a *agent) AskPair(rank uint32) error {
 	a.w.wg.Go(func() { a.w.pair(a.rank, rank) })
 	return nil
 }
@@ -195,19 +198,19 @@ func (w *world) pair(a, b uint32) {
 	}
 	again := w.pairs[key]
 	w.pairs[key] = true
-	what := w.ended[b]
+	failure := w.ended[b]
 	ta, tb := w.tables[a], w.tables[b]
 	w.mu.Unlock()
-	if what != rankwire.Found {
-		ta.Paired(b, what, nil)
+	if failure != nil {
+		ta.Paired(b, nil, failure)
 		return
 	}
 	if again {
 		return
 	}
 	ca, cb := socketPair(w.t)
-	ta.Paired(b, rankwire.Found, ca)
-	tb.Paired(a, rankwire.Found, cb)
+	ta.Paired(b, ca, nil)
+	tb.Paired(a, cb, nil)
 }
 
 func socketPair(t testing.TB) (net.Conn, net.Conn) {

@@ -187,8 +187,12 @@ func (v *device) release() error {
 	return errors.Join(err, v.ctx.Close())
 }
 
-// Present reports whether this node's kernel shows users InfiniBand devices.
-func Present() bool {
-	_, err := os.Stat("/dev/infiniband")
-	return err == nil
+// Check returns why no device can be opened on this node, as far as that is known without opening one:
+// the kernel shows no devices to users, or libibverbs cannot be loaded.
+func Check() error {
+	if _, err := os.Stat("/dev/infiniband"); err != nil {
+		return errors.New("/dev/infiniband is not there")
+	}
+	_, err := verbs.Open()
+	return err
 }

@@ -25,8 +25,7 @@ const root = "../.."
 // packages that match to, directly or indirectly, for the reason why. The linter checks only direct imports.
 var forbiddenImports = []struct{ from, to, why string }{
 	{`^ibrun/fabric/`, `^ibrun/(job|bootstrap)/`, "the data plane runs without the launcher and its job"},
-	{`^ibrun/lazy/peer/`, `^ibrun/bootstrap/`, "a pair of ranks does not depend on a launcher"},
-	{`^ibrun/($|lazy/|bootstrap/rankctl/)`, `^ibrun/bootstrap/wire/`, "wire is for agents; ranks use package rankwire"},
+	{`^ibrun/lazy/`, `^ibrun/bootstrap/`, "messages between ranks do not depend on a launcher"},
 	{`^ibrun/bootstrap/`, `^ibrun/(fabric/(ib|udp)|lazy)/`, "an agent opens no endpoint and sends no message"},
 	{`^ibrun/doctor/`, `^ibrun/fabric/udp/`, "the doctor finds the network interface for data, but sends no data"},
 	{`^ibrun/cmd/ibrun/`, `^ibrun/cgo/`, "ibrun is one static binary"},
@@ -36,13 +35,17 @@ var forbiddenImports = []struct{ from, to, why string }{
 // Tests may import further modules.
 var allowed = regexp.MustCompile(`^(github\.com/(Mellanox/rdmamap|vishvananda/net(link|ns))|golang\.org/x/(crypto|sys))/`)
 
+// linked matches the paths of packages of this module that package ibrun may import, directly or indirectly. An
+// application links them.
+var linked = regexp.MustCompile(`^ibrun/(bootstrap/(frame|rankctl|rankwire)|cgo/verbs|fabric|internal|job|lazy|topo)/`)
+
 // pkg is a package of this module, as go list -json describes it. Deps lists its direct and indirect imports.
 type pkg struct {
 	ImportPath     string
 	CgoFiles, Deps []string
 }
 
-// checkImports returns a message for each import that forbiddenImports or allowed forbids, and for each package
+// checkImports returns a message for each import that forbiddenImports, allowed or linked forbids, and for each package
 // outside the folder cgo that uses cgo.
 func checkImports(packages []pkg) (faults []string) {
 	for _, p := range packages {
@@ -61,6 +64,9 @@ func checkImports(packages []pkg) (faults []string) {
 			first, _, _ := strings.Cut(dep, "/")
 			if p.ImportPath == "ibrun/cmd/ibrun" && strings.Contains(first, ".") && !allowed.MatchString(dep+"/") {
 				faults = append(faults, "bin/ibrun has "+dep+" inside, whose module is not in the list")
+			}
+			if p.ImportPath == "ibrun" && first == "ibrun" && !linked.MatchString(dep+"/") {
+				faults = append(faults, "an application that imports package ibrun links "+dep)
 			}
 		}
 	}
@@ -84,7 +90,9 @@ func TestPackagesReachOnlyWhatTheyMay(t *testing.T) {
 		{"ibrun/fabric/new", nil, []string{"ibrun/internal/x", "ibrun/job"}},
 		{"ibrun/lazy", []string{"a.go"}, nil}, {"ibrun/cgo/verbs", []string{"a.go"}, nil},
 		{"ibrun/cmd/ibrun", nil, []string{"ibrun/cgo/verbs", "example.org/x", "golang.org/x/sys/unix", "net"}},
-	}), 4, "each rule can fail")
+		{"ibrun", nil, []string{"ibrun/bootstrap/rankwire", "ibrun/bootstrap/wire", "ibrun/lazy/peer", "net"}},
+		{"ibrun/lazy/upgrade", nil, []string{"ibrun/bootstrap/frame", "ibrun/fabric"}},
+	}), 6, "each rule can fail")
 }
 
 var (
