@@ -1,6 +1,6 @@
 // Package charm is the protocol between a program of Charm++'s layer netlrts and the process that
 // has started it, which is charmrun elsewhere: frames, the table of processes in its three
-// generations, what a scanf eats of its input, and requests of clients (CCS). It is pure: bytes in,
+// generations, what a scanf eats of its input, and requests of clients (package ccs). It is pure: bytes in,
 // values out. It opens no socket, and knows neither ranks nor nodes.
 package charm
 
@@ -8,6 +8,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"strings"
+
+	"ibrun/bootstrap/ccs"
 )
 
 // Types of frames of a program.
@@ -39,7 +41,7 @@ const (
 	typeSize   = 12
 	headerSize = 4 + typeSize
 	// MaxData is how many bytes of data a frame may have: those of a reply to a client.
-	MaxData = HeaderSize + MaxReply
+	MaxData = HeaderSize + ccs.MaxReply
 )
 
 // Frame is one frame of a program. Data is the reader's: it is valid until the next one is read.

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/ccs"
 )
 
 // initnode is what a program of a generation says: process 5 with data port 4242 and an address
@@ -91,8 +93,8 @@ func TestReader(t *testing.T) {
 // back.
 func TestForward(t *testing.T) {
 	require.Equal(t, 58, HeaderSize)
-	q := Request{Handler: "hi", PE: 9, Data: []byte("data")}
-	b := q.Forward(77)
+	q := ccs.Request{Handler: "hi", PE: 9, Data: []byte("data")}
+	b := Forward(q, 77)
 	require.Equal(t, "0000003e"+hex.EncodeToString([]byte("req_fw\x00\x00\x00\x00\x00\x00"))+
 		"7f000001"+"00000000"+"00000000"+"0000"+hex.EncodeToString([]byte("hi"))+strings.Repeat("00", 30)+
 		"00000009"+"0000004d"+"00000004"+hex.EncodeToString([]byte("data")), hex.EncodeToString(b))
@@ -112,49 +114,8 @@ func TestForward(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, reply, "it gives none")
 
-	several := Request{Handler: "hi", PE: -2, Data: []byte("\x00\x00\x00\x03\x00\x00\x00\x04data")}
-	require.NoError(t, several.Check())
-	require.Equal(t, int32(3), several.First())
-	require.Equal(t, "00000004", hex.EncodeToString(several.Forward(1)[16+HeaderSize-4:][:4]), "without the list")
-	several.Data = several.Data[:7]
-	require.ErrorIs(t, several.Check(), ErrList)
-	require.Equal(t, int32(0), Request{PE: -1}.First())
-}
-
-func TestParseRequest(t *testing.T) {
-	head := func(size, pe uint32, handler string) (h [RequestSize]byte) {
-		binary.BigEndian.PutUint32(h[:], size)
-		binary.BigEndian.PutUint32(h[4:], pe)
-		copy(h[8:], handler)
-		return h
-	}
-	q, rest, err := ParseRequest(head(4, 2, "hi"))
-	require.NoError(t, err)
-	require.Equal(t, Request{Handler: "hi", PE: 2}, q)
-	require.Equal(t, 4, rest)
-	_, rest, err = ParseRequest(head(4, ^uint32(1), "hi"))
-	require.NoError(t, err)
-	require.Equal(t, 12, rest, "with a list of two")
-	for _, bad := range []uint32{MaxRequest + 1, 1 << 31, ^uint32(0)} {
-		_, _, err = ParseRequest(head(bad, 0, "hi"))
-		require.ErrorIs(t, err, ErrTooLong)
-	}
-	_, _, err = ParseRequest(head(0, 1<<31, "hi"))
-	require.ErrorIs(t, err, ErrTooLong, "a list of 2 147 483 648")
-	_, _, err = ParseRequest(head(0, 0, strings.Repeat("x", 32)))
-	require.ErrorIs(t, err, ErrHandler)
-	require.ErrorIs(t, Request{}.Check(), ErrHandler)
-	require.ErrorIs(t, Request{Handler: "a\x00b"}.Check(), ErrHandler)
-}
-
-func TestCensus(t *testing.T) {
-	pes, ok := ParseCensus(Census([]uint32{1, 4}))
-	require.True(t, ok)
-	require.Equal(t, []uint32{1, 4}, pes)
-	for _, b := range [][]byte{nil, {0, 0, 0, 1}, {0, 0, 0, 0, 0}, make([]byte, 8)} {
-		_, ok := ParseCensus(b)
-		require.False(t, ok, b)
-	}
+	several := ccs.Request{Handler: "hi", PE: -2, Data: []byte("\x00\x00\x00\x03\x00\x00\x00\x04data")}
+	require.Equal(t, "00000004", hex.EncodeToString(Forward(several, 1)[16+HeaderSize-4:][:4]), "without the list")
 }
 
 // What is given to a program is what scanf(3) would have read.
@@ -186,7 +147,7 @@ func TestEaten(t *testing.T) {
 
 func FuzzReader(f *testing.F) {
 	f.Add(append(Append(nil, Print, 6, []byte("hello\x00")...), Reply(Barrier)...), "%d %s", "12 x")
-	f.Add(Request{Handler: "hi", PE: 3, Data: []byte("x")}.Forward(1), "%[a-", "")
+	f.Add(Forward(ccs.Request{Handler: "hi", PE: 3, Data: []byte("x")}, 1), "%[a-", "")
 	f.Fuzz(func(t *testing.T, stream []byte, format, input string) {
 		var r Reader
 		r.Feed(stream)
@@ -201,7 +162,7 @@ func FuzzReader(f *testing.F) {
 			}
 			_, _ = ParseInit(f.Data)
 			_, _, _ = ParseReply(f.Data)
-			_, _ = ParseCensus(f.Data)
+			_, _ = ccs.ParseCensus(f.Data)
 		}
 		require.LessOrEqual(t, len(again), len(stream))
 		for _, over := range []bool{false, true} {

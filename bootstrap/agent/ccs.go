@@ -11,11 +11,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ibrun/bootstrap/ccs"
 	"ibrun/bootstrap/control"
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/spawn"
 	"ibrun/bootstrap/wire"
-	"ibrun/charm"
 	"ibrun/job"
 )
 
@@ -55,7 +55,7 @@ func (s *ccsSide) take(m wire.CCSReply) {
 var errOver = errors.New("the job is over")
 
 // send asks a rank, and waits for its reply, or until the caller is gone or the job over.
-func (s *ccsSide) send(rank job.Slot, q charm.Request, gone <-chan struct{}) ([]byte, error) {
+func (s *ccsSide) send(rank job.Slot, q ccs.Request, gone <-chan struct{}) ([]byte, error) {
 	w := ccsWait{rank, make(chan wire.CCSReply, 1)}
 	s.mu.Lock()
 	s.last++
@@ -88,11 +88,11 @@ func (s *ccsSide) table(gone <-chan struct{}) ([]uint32, error) {
 	if pes != nil {
 		return pes, nil
 	}
-	b, err := s.send(s.slot(0), charm.Request{Handler: charm.InfoHandler}, gone)
+	b, err := s.send(s.slot(0), ccs.Request{Handler: ccs.InfoHandler}, gone)
 	if err != nil {
 		return nil, err
 	}
-	pes, ok := charm.ParseCensus(b)
+	pes, ok := ccs.ParseCensus(b)
 	if !ok || uint32(len(pes)) != size {
 		return nil, errors.New("the agent of rank 0 told the PEs of other processes")
 	}
@@ -119,13 +119,13 @@ func (s *ccsSide) slot(number job.Rank) job.Slot {
 }
 
 // answer answers a request.
-func (s *ccsSide) answer(q charm.Request, gone <-chan struct{}) ([]byte, error) {
+func (s *ccsSide) answer(q ccs.Request, gone <-chan struct{}) ([]byte, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
 	pes, err := s.table(gone)
-	if err != nil || q.Handler == charm.InfoHandler {
-		return charm.Census(pes), err
+	if err != nil || q.Handler == ccs.InfoHandler {
+		return ccs.Census(pes), err
 	}
 	pe, all := q.First(), uint64(0)
 	for number, n := range pes {
@@ -146,7 +146,7 @@ func (s *ccsSide) ask(r control.Request, put func(control.Response) error, gone 
 		_ = put(control.Response{Error: "a PE is a number from 0 on", Done: true})
 		return
 	}
-	reply, err := s.answer(charm.Request{Handler: r.Handler, PE: pe, Data: r.Data}, gone)
+	reply, err := s.answer(ccs.Request{Handler: r.Handler, PE: pe, Data: r.Data}, gone)
 	if err != nil {
 		_ = put(control.Response{Error: err.Error(), Done: true})
 		return
@@ -179,7 +179,7 @@ func (p *ccsPort) warn(format string, args ...any) {
 
 // listenCCS opens the port of --ccs-port on the loopback: 0 is any. It tells by the words that such
 // clients look for.
-func (s *ccsSide) listenCCS(number uint16, keys charm.Keys, warn func(string)) (*ccsPort, error) {
+func (s *ccsSide) listenCCS(number uint16, keys ccs.Keys, warn func(string)) (*ccsPort, error) {
 	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: int(number)})
 	if err != nil {
 		return nil, fmt.Errorf("--ccs-port %d: %w", number, err)
@@ -236,7 +236,7 @@ func (p *ccsPort) client(c *net.TCPConn) {
 	if done || err != nil {
 		return
 	}
-	q, rest, err := charm.ParseRequest(head)
+	q, rest, err := ccs.ParseRequest(head)
 	if err == nil {
 		q.Data = make([]byte, rest)
 		if _, err := io.ReadFull(c, q.Data); err != nil {

@@ -7,20 +7,20 @@ import (
 	"io"
 	"sync"
 
-	"ibrun/charm"
+	"ibrun/bootstrap/ccs"
 )
 
 // ccsKeys lets those clients of the port for CCS call that know a key, if there are keys.
 type ccsKeys struct {
-	known charm.Keys
+	known ccs.Keys
 
 	mu      sync.Mutex
-	clients charm.Clients
+	clients ccs.Clients
 }
 
 // admit reads the head of a request. Answer goes before its reply. Done: it was no request, but a
 // challenge that has been answered.
-func (k *ccsKeys) admit(c io.ReadWriter) (head [charm.RequestSize]byte, answer []byte, done bool, err error) {
+func (k *ccsKeys) admit(c io.ReadWriter) (head [ccs.RequestSize]byte, answer []byte, done bool, err error) {
 	var first [4]byte
 	if _, err := io.ReadFull(c, first[:]); err != nil {
 		return head, nil, true, nil
@@ -29,17 +29,17 @@ func (k *ccsKeys) admit(c io.ReadWriter) (head [charm.RequestSize]byte, answer [
 	switch {
 	case err != nil:
 		return head, nil, false, err
-	case kind == charm.NewClient:
+	case kind == ccs.NewClient:
 		return head, nil, true, k.challenge(c, key)
-	case kind == charm.Unsigned:
+	case kind == ccs.Unsigned:
 		copy(head[:], first[:])
 		_, err := io.ReadFull(c, head[len(first):])
 		return head, nil, err != nil, nil
 	}
 	var in struct {
 		Client, Salt uint32
-		Signature    charm.Signature
-		Head         [charm.RequestSize]byte
+		Signature    ccs.Signature
+		Head         [ccs.RequestSize]byte
 	}
 	if err := binary.Read(c, binary.BigEndian, &in); err != nil {
 		return head, nil, true, nil
@@ -52,7 +52,7 @@ func (k *ccsKeys) admit(c io.ReadWriter) (head [charm.RequestSize]byte, answer [
 }
 
 // challenge makes a client of who knows the key, and shows it that this end does.
-func (k *ccsKeys) challenge(c io.ReadWriter, key charm.Key) error {
+func (k *ccsKeys) challenge(c io.ReadWriter, key ccs.Key) error {
 	var theirs uint32
 	if err := binary.Read(c, binary.BigEndian, &theirs); err != nil {
 		return nil // it has gone
@@ -63,12 +63,12 @@ func (k *ccsKeys) challenge(c io.ReadWriter, key charm.Key) error {
 	if _, err := c.Write(random[:4]); err != nil {
 		return nil
 	}
-	var proof charm.Signature
+	var proof ccs.Signature
 	if _, err := io.ReadFull(c, proof[:]); err != nil {
 		return nil
 	}
 	if want := key.Sign(ours, nil); !hmac.Equal(want[:], proof[:]) {
-		return charm.ErrSignature
+		return ccs.ErrSignature
 	}
 	k.mu.Lock()
 	client := k.clients.Add(salt)

@@ -7,9 +7,9 @@ import (
 	"os/signal"
 	"syscall"
 
+	"ibrun/bootstrap/ccs"
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire"
-	"ibrun/charm"
 	"ibrun/internal/proc"
 	"ibrun/job"
 )
@@ -32,7 +32,7 @@ type RootConfig struct {
 	// CCSPort, if not nil, is the port for clients of programs of Charm++ on this machine's
 	// loopback; 0: any. CCSKeys are those that they must know.
 	CCSPort *uint16
-	CCSKeys charm.Keys
+	CCSKeys ccs.Keys
 	// Tool is the connection of a tool that has launched the job, or nil. When it ends while ranks
 	// are held, they are released, or with ToolEnds the job is ended.
 	Tool     *net.UnixConn

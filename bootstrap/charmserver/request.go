@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"ibrun/bootstrap/ccs"
 	"ibrun/charm"
 	"ibrun/job"
 )
@@ -28,7 +29,7 @@ type request struct {
 const mostOpen = 1024
 
 // Request takes a client's request for the process that is a rank. It is answered by Replied.
-func (s *Server) Request(id uint32, slot job.Slot, q charm.Request) []Effect {
+func (s *Server) Request(id uint32, slot job.Slot, q ccs.Request) []Effect {
 	trouble := ""
 	if !s.here(slot) {
 		trouble = "no process has this PE"
@@ -36,8 +37,8 @@ func (s *Server) Request(id uint32, slot job.Slot, q charm.Request) []Effect {
 		trouble = "the job is no program of Charm++'s layer netlrts that ibrun has started"
 	} else if !r.running && !r.muting {
 		trouble = "the program has not started yet"
-	} else if q.Handler == charm.InfoHandler {
-		s.do(Replied{ID: id, Rank: slot, Data: charm.Census(s.table.pes)})
+	} else if q.Handler == ccs.InfoHandler {
+		s.do(Replied{ID: id, Rank: slot, Data: ccs.Census(s.table.pes)})
 		return s.done()
 	} else if r.conn == nil || r.ended {
 		trouble = "the process of this PE has ended"
@@ -53,7 +54,7 @@ func (s *Server) Request(id uint32, slot job.Slot, q charm.Request) []Effect {
 			s.asked.open = map[uint32]request{}
 		}
 		s.asked.open[s.asked.last] = request{id, r}
-		if forward := q.Forward(s.asked.last); r.muting { // others of the job may run already
+		if forward := charm.Forward(q, s.asked.last); r.muting { // others of the job may run already
 			r.held = append(r.held, forward)
 		} else {
 			s.send(r, forward)

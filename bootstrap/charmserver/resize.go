@@ -3,6 +3,7 @@ package charmserver
 import (
 	"fmt"
 
+	"ibrun/bootstrap/ccs"
 	"ibrun/bootstrap/rankwire"
 	"ibrun/charm"
 )
@@ -38,7 +39,7 @@ func (s *Server) askForSize(r *rank) {
 	}
 	if next := l.Ranks(); next != s.job.Size {
 		s.asked.last++
-		s.send(r, charm.ResizeRequest(s.job.Size, min(next, s.job.Size), next).Forward(s.asked.last))
+		s.send(r, charm.Forward(ccs.ResizeRequest(s.job.Size, min(next, s.job.Size), next), s.asked.last))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/ccs"
 	"ibrun/bootstrap/rankwire"
 	"ibrun/charm"
 	"ibrun/job"
@@ -240,7 +241,7 @@ func TestRequestsBeforeTheTable(t *testing.T) {
 	w := newWorld(1, 2, nil)
 	s := w.servers[0]
 	w.muting = func(slot job.Slot) {
-		w.obey(s, s.Request(7+uint32(slot), slot, charm.Request{Handler: "hi"}))
+		w.obey(s, s.Request(7+uint32(slot), slot, ccs.Request{Handler: "hi"}))
 		if slot == 1 {
 			w.obey(s, s.Exited(1, false))
 		}
@@ -251,7 +252,7 @@ func TestRequestsBeforeTheTable(t *testing.T) {
 	require.Equal(t, 1, strings.Count(trace, "req_fw"))
 	require.Contains(t, trace, "{ID:8 Rank:1 Trouble:the process of this PE has ended")
 	n := len(w.trace)
-	w.sends(0, charm.ReplyFw, charm.Request{Handler: "hi"}.Forward(1)[16:]...)
+	w.sends(0, charm.ReplyFw, charm.Forward(ccs.Request{Handler: "hi"}, 1)[16:]...)
 	require.Contains(t, w.since(n), "{ID:7 Rank:0 Trouble: ")
 }
 
@@ -259,25 +260,25 @@ func TestRequestsBeforeTheTable(t *testing.T) {
 func TestRequests(t *testing.T) {
 	w := newWorld(1, 2, nil)
 	s := w.servers[0]
-	ask := func(id uint32, slot job.Slot, q charm.Request) string {
+	ask := func(id uint32, slot job.Slot, q ccs.Request) string {
 		n := len(w.trace)
 		w.obey(s, s.Request(id, slot, q))
 		return w.since(n)
 	}
-	hi := charm.Request{Handler: "hi"}
+	hi := ccs.Request{Handler: "hi"}
 	require.Contains(t, ask(1, 0, hi), "not started yet")
 	require.Contains(t, ask(1, 5, hi), "no process has this PE")
 	w.start(charm.Gen69)
-	require.Contains(t, ask(2, 0, charm.Request{Handler: charm.InfoHandler}), "Data:[0 0 0 2 0 0 0 1 0 0 0 2]")
-	require.Contains(t, ask(3, 0, charm.Request{Handler: "fetch stdio"}), "ctl attach")
-	require.Contains(t, ask(4, 0, charm.Request{}), "31 bytes")
+	require.Contains(t, ask(2, 0, ccs.Request{Handler: ccs.InfoHandler}), "Data:[0 0 0 2 0 0 0 1 0 0 0 2]")
+	require.Contains(t, ask(3, 0, ccs.Request{Handler: "fetch stdio"}), "ctl attach")
+	require.Contains(t, ask(4, 0, ccs.Request{}), "31 bytes")
 	require.Contains(t, ask(5, 0, hi), "0 <- req_fw")
 	require.Contains(t, ask(6, 1, hi), "1 <- req_fw")
 	n := len(w.trace)
-	w.sends(1, charm.ReplyFw, hi.Forward(1)[16:]...)
+	w.sends(1, charm.ReplyFw, charm.Forward(hi, 1)[16:]...)
 	require.NotContains(t, w.since(n), "Replied", "it is another's to answer")
-	w.sends(0, charm.ReplyFw, hi.Forward(1)[16:]...)
-	w.sends(0, charm.ReplyFw, hi.Forward(1)[16:]...)
+	w.sends(0, charm.ReplyFw, charm.Forward(hi, 1)[16:]...)
+	w.sends(0, charm.ReplyFw, charm.Forward(hi, 1)[16:]...)
 	require.Equal(t, 1, strings.Count(w.since(n), "Replied"))
 	w.obey(s, s.Exited(1, false))
 	require.Contains(t, w.since(n), "{ID:6 Rank:1 Trouble:the process of this PE has ended")
@@ -326,7 +327,7 @@ func FuzzServer(f *testing.F) {
 			case what == 0:
 				w.sends(slot, charm.InitNode, initnode(charm.Generation(1+b[0]/64%3), uint32(slot))...)
 			case what == 11:
-				w.obey(s, s.Request(uint32(b[0]), slot, charm.Request{Handler: "h", Data: b}))
+				w.obey(s, s.Request(uint32(b[0]), slot, ccs.Request{Handler: "h", Data: b}))
 			case what == 12:
 				w.obey(s, s.Input(slot, b, b[0] > 200))
 			case what == 13:

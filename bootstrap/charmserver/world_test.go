@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/ccs"
 	"ibrun/bootstrap/rankwire"
 	"ibrun/charm"
 	"ibrun/job"
@@ -207,8 +208,8 @@ func TestTraces(t *testing.T) {
 		}
 		w.sends(0, charm.Scanf, []byte("%d\x00")...)
 		w.obey(w.servers[0], w.servers[0].Input(0, []byte("12\nrest\n"), false))
-		w.obey(w.servers[1], w.servers[1].Request(7, 3, charm.Request{Handler: "h", PE: 5, Data: []byte("ask")}))
-		reply := charm.Request{Handler: "h", Data: []byte("reply")}.Forward(1)[16:]
+		w.obey(w.servers[1], w.servers[1].Request(7, 3, ccs.Request{Handler: "h", PE: 5, Data: []byte("ask")}))
+		reply := charm.Forward(ccs.Request{Handler: "h", Data: []byte("reply")}, 1)[16:]
 		w.sends(3, charm.ReplyFw, reply...)
 		for slot := range job.Slot(4) {
 			w.sends(slot, charm.Ending, byte('0'+3*(slot%2)), 0)

@@ -3,8 +3,8 @@ package core
 import (
 	"slices"
 
+	"ibrun/bootstrap/ccs"
 	"ibrun/bootstrap/rankwire"
-	"ibrun/charm"
 	"ibrun/job"
 )
 
@@ -19,7 +19,7 @@ func (c *Core) followUp(m rankwire.Follow) {
 	case m.Step == rankwire.FollowCan:
 		c.root.growing.can, c.root.growing.charm = true, true
 	case m.Step == rankwire.FollowCannot:
-		c.giveUpResize("its load balancer has no handler " + charm.ResizeHandler + ", by which Charm++ changes the size of " +
+		c.giveUpResize("its load balancer has no handler " + ccs.ResizeHandler + ", by which Charm++ changes the size of " +
 			"a job, or none yet; hint: ask again if it has just begun, or start it with +balancer MetisLB")
 	default:
 		c.follow(m)
@@ -47,6 +47,6 @@ func (c *Core) isFirst(rank job.Slot) bool { return c.job.Layout.Rank(rank) == 0
 // the others have left.
 func restartingPrograms(old []job.Program) []job.Program {
 	programs := slices.Clone(old)
-	programs[0].Argv = append(slices.Clone(programs[0].Argv), charm.RestartArgs(programs[0].Argv)...)
+	programs[0].Argv = append(slices.Clone(programs[0].Argv), ccs.RestartArgs(programs[0].Argv)...)
 	return programs
 }

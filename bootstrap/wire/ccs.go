@@ -3,8 +3,8 @@ package wire
 import (
 	"fmt"
 
+	"ibrun/bootstrap/ccs"
 	"ibrun/bootstrap/frame"
-	"ibrun/charm"
 	"ibrun/job"
 )
 
@@ -18,7 +18,7 @@ const (
 type CCSRequest struct {
 	ID   uint32
 	Rank job.Slot
-	charm.Request
+	ccs.Request
 }
 
 // CCSReply answers it. Trouble is why there is no reply; empty: Data is the reply.
@@ -49,7 +49,7 @@ func (m CCSReply) Encode(w *frame.Encoder) {
 
 func parseCCSRequest(r *frame.Decoder) frame.Message {
 	m := CCSRequest{ID: r.U32(), Rank: job.Slot(r.U32())}
-	m.Handler, m.PE, m.Data = r.Text(), int32(r.U32()), r.Bytes(charm.MaxRequest)
+	m.Handler, m.PE, m.Data = r.Text(), int32(r.U32()), r.Bytes(ccs.MaxRequest)
 	if m.Check() != nil {
 		r.Fail(frame.ErrRange)
 	}
@@ -57,7 +57,7 @@ func parseCCSRequest(r *frame.Decoder) frame.Message {
 }
 
 func parseCCSReply(r *frame.Decoder) frame.Message {
-	m := CCSReply{ID: r.U32(), Rank: job.Slot(r.U32()), Trouble: r.UserText(), Data: r.Bytes(charm.MaxReply)}
+	m := CCSReply{ID: r.U32(), Rank: job.Slot(r.U32()), Trouble: r.UserText(), Data: r.Bytes(ccs.MaxReply)}
 	if m.Trouble != "" && len(m.Data) > 0 {
 		r.Fail(frame.ErrRange)
 	}

@@ -7,10 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/ccs"
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/frame/frametest"
 	"ibrun/bootstrap/rankwire"
-	"ibrun/charm"
 	"ibrun/job"
 )
 
@@ -140,10 +140,10 @@ var dense = map[frame.Kind]func(size int) []frame.Message{
 		}
 	},
 	KindCCSRequest: func(int) []frame.Message {
-		return []frame.Message{CCSRequest{Request: charm.Request{Handler: "h", Data: make([]byte, charm.MaxRequest)}}}
+		return []frame.Message{CCSRequest{Request: ccs.Request{Handler: "h", Data: make([]byte, ccs.MaxRequest)}}}
 	},
 	KindCCSReply: func(size int) []frame.Message {
-		return []frame.Message{CCSReply{Data: make([]byte, min(size, charm.MaxReply))}}
+		return []frame.Message{CCSReply{Data: make([]byte, min(size, ccs.MaxReply))}}
 	},
 	KindDaemonGrant: nil, KindDaemonsEnd: nil, KindSessionRoom: nil, KindDaemonRoom: nil,
 	KindDaemonInput: func(int) []frame.Message {

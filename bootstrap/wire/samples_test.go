@@ -4,10 +4,10 @@ import (
 	"slices"
 	"time"
 
+	"ibrun/bootstrap/ccs"
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/frame/frametest"
 	"ibrun/bootstrap/rankwire"
-	"ibrun/charm"
 	"ibrun/job"
 )
 
@@ -122,7 +122,7 @@ func samples() []frame.Message {
 		DaemonsEnd{ID: 3}, DaemonsEnded{ID: 3, DaemonEnds: rankwire.DaemonEnds{Daemons: 5, Over: 1, Lost: 2, Code: 137,
 			More: 3, Dropped: 1 << 40, Failed: rankwire.NewFailedDaemons(rankwire.FailedDaemon{Number: 70000, Host: "h",
 				Status: job.Status{Kind: job.Signaled, Code: 11, Core: true}, Cause: "c"})}},
-		CCSRequest{ID: 3, Rank: 70000, Request: charm.Request{Handler: "h", PE: 7, Data: []byte("data")}},
+		CCSRequest{ID: 3, Rank: 70000, Request: ccs.Request{Handler: "h", PE: 7, Data: []byte("data")}},
 		CCSReply{ID: 3, Rank: 70000, Data: []byte("data")}, CCSReply{ID: 4, Trouble: "why"},
 		Steal{}, Return{Part: last, Barren: true, Phase: "connect", Cause: "refused"},
 		Membership{FirstHost: "a", Dropped: NewNodeSpans(NodeSpan{First: 0, Count: 2}, NodeSpan{First: 7, Count: 1}),

@@ -5,7 +5,7 @@ import (
 	"io"
 	"os"
 
-	"ibrun/charm"
+	"ibrun/bootstrap/ccs"
 	"ibrun/internal/exit"
 )
 
@@ -13,7 +13,7 @@ import (
 const mostKeys = 64 << 10
 
 // readKeys reads the keys of --ccs-auth; no file: none. Others must not be able to read them.
-func readKeys(file string) (charm.Keys, error) {
+func readKeys(file string) (ccs.Keys, error) {
 	if file == "" {
 		return nil, nil
 	}
@@ -29,7 +29,7 @@ func readKeys(file string) (charm.Keys, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--ccs-auth: %w", err)
 	}
-	keys, err := charm.ParseKeys(string(text))
+	keys, err := ccs.ParseKeys(string(text))
 	if err != nil {
 		return nil, exit.Usagef("--ccs-auth %s: %v", file, err)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"ibrun/charm"
+	"ibrun/bootstrap/ccs"
 	"ibrun/internal/skip"
 	"ibrun/test/launch"
 	"ibrun/test/product"
@@ -61,7 +61,7 @@ func callCCS(t *testing.T, c net.Conn, pe int32, handler, data string) (reply st
 // signedCCS authenticates to the port for CCS with the key of security level 3. It sends the same signed request twice.
 // ibrun must answer the first one and refuse the second one, which could be a replay.
 func signedCCS(t *testing.T, port int) {
-	key := charm.Key{12, 34}
+	key := ccs.Key{12, 34}
 	dial := func() net.Conn {
 		c, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
 		require.NoError(t, err)
@@ -77,7 +77,7 @@ func signedCCS(t *testing.T, port int) {
 	_, err = c.Write(proof[:])
 	require.NoError(t, err)
 	var own struct {
-		Proof        charm.Signature
+		Proof        ccs.Signature
 		Client, Salt uint32
 	}
 	require.NoError(t, binary.Read(c, binary.BigEndian, &own))

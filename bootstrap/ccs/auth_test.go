@@ -1,4 +1,4 @@
-package charm
+package ccs
 
 import (
 	"encoding/hex"
