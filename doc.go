@@ -51,8 +51,8 @@
 // results of errors.Is and errors.As that the documentation states: a program that compiles goes on
 // to compile and to work. New methods, options, fields of [Stats] and error values may be added, so
 // write struct literals of this package's types with field names. The texts of errors and log
-// records may change. All other packages of this module belong to the command ibrun, and may change
-// at any time.
+// records may change. Only this package is a supported API: all other packages of this module may
+// change at any time.
 //
 // The program and the command ibrun talk by a protocol of their own, for which there is no such
 // promise: build a program with the version of the module that the command was built from. Before

@@ -8,8 +8,9 @@ import (
 	"ibrun/lazy/peer"
 )
 
-// Resolver asks the agent of this node about other ranks. A method sends a question and does not wait
-// for the answer, which goes to a method of Table. It may be called with the table's locks held.
+// Resolver asks the agent of this node about other ranks. Each method sends a question without waiting
+// for the answer, which has to be passed to a method of Table. The table calls Resolver with its locks
+// held, so an answer must come from another goroutine.
 type Resolver interface {
 	// AskBlock asks for the block of a rank's node (fabric.Block), in which the rank has at least the
 	// epoch least. If fresh is set, the rank must have answered its agent after the question, and

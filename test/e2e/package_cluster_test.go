@@ -5,38 +5,35 @@ package e2e
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
-	"ibrun/test/launch"
+	"ibrun/internal/skip"
 )
 
-// TestAnotherModule builds a program of another module, whose go.mod requires package ibrun as the README describes.
-// The program must run as a job.
-func TestAnotherModule(t *testing.T) {
-	root, err := filepath.Abs("../..")
-	require.NoError(t, err)
-	dir := t.TempDir()
-	// Copy go.sum, because the go command cannot look up checksums on a machine without a network.
-	for from, to := range map[string]string{"examples/ring/main.go": "main.go", "go.sum": "go.sum"} {
-		text, err := os.ReadFile(filepath.Join(root, from))
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(filepath.Join(dir, to), text, 0o600))
+// hideHeader is a shell script that hides verbs.h and then runs go build with the arguments of the script. The option
+// -gcflags makes go compile cgo/verbs again, because the build cache has only packages that were compiled with other
+// flags. The flag -e itself is not needed.
+const hideHeader = `[ ! -d /usr/include/infiniband ] || mount -t tmpfs tmpfs /usr/include/infiniband
+exec go build -gcflags=ibrun/cgo/verbs=-e "$@"`
+
+// TestModuleWithCompiler builds a program of another module with gcc: with the header verbs.h, where it is installed,
+// and without it.
+func TestModuleWithCompiler(t *testing.T) {
+	if _, err := exec.LookPath("gcc"); err != nil {
+		skip.Because(t, "gcc is missing (Debian: gcc)")
 	}
-	for _, args := range [][]string{
-		{"mod", "init", "example.org/solver"},
-		{"mod", "edit", "-require=ibrun@v0.0.0", "-replace=ibrun=" + root},
-		{"build", "-mod=mod", "-o", "solver", "."},
-	} {
-		c := exec.Command("go", args...)
-		c.Dir, c.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
-		out, err := c.CombinedOutput()
-		require.NoError(t, err, "go %s: %s", strings.Join(args, " "), out)
-	}
-	o := launch.Ibrun(t, "-n", "3", filepath.Join(dir, "solver"))
-	require.Equal(t, 0, o.Code, o.Stderr)
-	require.Empty(t, o.Stderr)
+	t.Setenv("CC", "gcc")
+	t.Setenv("CGO_ENABLED", "1")
+	t.Run("with verbs.h", func(t *testing.T) {
+		if exec.Command("gcc", "-E", "-include", "infiniband/verbs.h", "-x", "c", os.DevNull).Run() != nil {
+			skip.Because(t, "infiniband/verbs.h is missing (Debian: libibverbs-dev)")
+		}
+		requireSolver(t, buildSolver(t, "go", "build"), "1", "")
+	})
+	t.Run("without verbs.h", func(t *testing.T) {
+		if os.Getuid() != 0 {
+			skip.Because(t, "mounting needs root")
+		}
+		requireSolver(t, buildSolver(t, "unshare", "-m", "sh", "-c", hideHeader, "sh"), "1", noHeader)
+	})
 }
