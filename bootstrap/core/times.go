@@ -122,5 +122,5 @@ func (c *Core) sendTimes() {
 	}
 	c.markOwn(job.ReadySent)
 	nodes, missing := c.allTimes()
-	c.send(Up, wire.Times{Span: c.now - c.times.began, Missing: missing, Nodes: wire.NewTimings(nodes)})
+	c.send(Up, wire.Times{Span: c.now - c.times.began, Missing: missing, Nodes: wire.TimingsOf(nodes)})
 }

@@ -66,7 +66,7 @@ func init() {
 	packs(rankwire.NewPairs)
 	packs(rankwire.NewRankGroups)
 	packs(rankwire.NewRankRows)
-	packs(func(nodes ...job.NodeTimes) wire.Timings { return wire.NewTimings(slices.Values(nodes)) })
+	packs(wire.NewTimings)
 }
 
 // alwaysShown are fields that are shown though they are zero.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"reflect"
+	"time"
 )
 
 // Encoder appends the parts of a payload.
@@ -17,6 +18,27 @@ func (w *Encoder) Uint(n uint64) { *w = binary.AppendUvarint(*w, n) }
 
 // U32 is Uint for numbers of 32 bits.
 func (w *Encoder) U32(n uint32) { w.Uint(uint64(n)) }
+
+// U16 is Uint for numbers of 16 bits.
+func (w *Encoder) U16(n uint16) { w.Uint(uint64(n)) }
+
+// U64 is Uint. A generated codec calls it.
+func (w *Encoder) U64(n uint64) { w.Uint(n) }
+
+// Next writes the number after n, so that the largest n takes one byte.
+func (w *Encoder) Next(n uint32) { w.U32(n + 1) }
+
+// Time writes 0 for a negative time, which stands for never, and one more than the microseconds of any other.
+func (w *Encoder) Time(t time.Duration) {
+	if t < 0 {
+		w.Uint(0)
+		return
+	}
+	w.Uint(uint64(min(t, maxTime)/time.Microsecond) + 1)
+}
+
+// maxTime is 17 years, so that sums of several times do not overflow.
+const maxTime = 1 << 49 * time.Microsecond
 
 // Sum writes a sum, which stops at the most that a signed number of 64 bits can be.
 func (w *Encoder) Sum(n uint64) { w.Uint(min(n, math.MaxInt64)) }
@@ -36,11 +58,8 @@ func (w *Encoder) Text(s string) {
 	*w = append(*w, s...)
 }
 
-// UserText writes a text that is for the user. A long one loses its end.
-func (w *Encoder) UserText(s string) { w.Text(s[:min(len(s), maxUserText)]) }
-
-// maxUserText bounds a text that is for the user, in bytes.
-const maxUserText = 16 << 10
+// MaxUserText bounds a text that is for the user, in bytes.
+const MaxUserText = 16 << 10
 
 // Bool writes a flag.
 func (w *Encoder) Bool(b bool) {
@@ -124,6 +143,36 @@ func (r *Decoder) Uint(most uint64) uint64 {
 // U32 takes a number of at most 32 bits.
 func (r *Decoder) U32() uint32 { return uint32(r.Uint(math.MaxUint32)) }
 
+// U16 takes a number of at most 16 bits.
+func (r *Decoder) U16() uint16 { return uint16(r.Uint(math.MaxUint16)) }
+
+// U64 takes a number of at most 64 bits.
+func (r *Decoder) U64() uint64 { return r.Uint(math.MaxUint64) }
+
+// Next takes what Encoder.Next writes.
+func (r *Decoder) Next() uint32 { return r.U32() - 1 }
+
+// Time takes what Encoder.Time writes. It returns -1 for never.
+func (r *Decoder) Time() time.Duration {
+	n := r.Uint(uint64(maxTime/time.Microsecond) + 1)
+	if n == 0 {
+		return -1
+	}
+	return time.Duration(n-1) * time.Microsecond
+}
+
+// Must fails the payload unless a condition holds.
+func (r *Decoder) Must(holds bool) {
+	if !holds {
+		r.Fail(ErrRange)
+	}
+}
+
+// Within fails the payload unless low <= n <= high.
+func Within[T ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~int](r *Decoder, n, low, high T) {
+	r.Must(low <= n && n <= high)
+}
+
 // Sum takes what Encoder.Sum writes.
 func (r *Decoder) Sum() uint64 { return r.Uint(math.MaxInt64) }
 
@@ -160,9 +209,6 @@ func (r *Decoder) Bytes(most int) []byte {
 
 // Text takes a text of any length.
 func (r *Decoder) Text() string { return r.TextUpTo(math.MaxInt32) }
-
-// UserText takes what Encoder.UserText writes.
-func (r *Decoder) UserText() string { return r.TextUpTo(maxUserText) }
 
 // TextUpTo takes a text of at most so many bytes.
 func (r *Decoder) TextUpTo(most int) string {

@@ -39,7 +39,7 @@ var dense = map[frame.Kind]func(size int) []frame.Message{
 		one := Command{Argv: NewStrings(""), Ranks: 1}
 		argv := Command{Argv: frametest.Repeat[string, stringCodec](maxSpawn-100, ""), Ranks: 1}
 		many := frametest.Repeat[Command, commandCodec](maxSpawn/5, one)
-		pairs := frametest.Repeat[job.KeyValue, pairCodec](maxSpawn/2-100, job.KeyValue{})
+		pairs := frametest.Repeat[job.KeyValue, keyValueCodec](maxSpawn/2-100, job.KeyValue{})
 		return []frame.Message{
 			SpawnJob{Commands: NewCommands(argv)}, SpawnJob{Commands: many},
 			SpawnJob{Commands: NewCommands(one), Preput: pairs},

@@ -54,7 +54,7 @@ var dense = map[frame.Kind]func(size int) []frame.Message{
 	KindTimes: func(size int) []frame.Message {
 		count := min(size/17, MaxTimes)
 		return []frame.Message{Times{
-			Nodes: frametest.Repeat[job.NodeTimes, timingCodec](count, job.NewNodeTimes(0)),
+			Nodes: frametest.Repeat[job.NodeTimes, nodeTimesCodec](count, job.NewNodeTimes(0)),
 		}}
 	},
 	KindMembership: func(size int) []frame.Message {

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"slices"
 	"time"
 
 	"ibrun/bootstrap/ccs"
@@ -16,7 +15,11 @@ func suite() frametest.Suite {
 	return frametest.Suite{
 		Vocabulary: Vocabulary, Speakers: frame.Parent | frame.Child | frame.Root,
 		Samples: append(samples(), moreSamples()...), Borrowed: relayedSamples(),
-		View: view, Dense: dense,
+		View: view, Dense: dense, Look: func(m frame.Message) {
+			if l, ok := m.(Launch); ok {
+				_ = l.Nodes.At(l.Nodes.Len() - 1)
+			}
+		},
 	}
 }
 
@@ -140,9 +143,9 @@ func samples() []frame.Message {
 		Waiting{Items: []SlowSession{{Node: 1, Host: "b", Phase: "connect", ForMs: 3100}}}, Heartbeat{},
 		Blocks{Values: frame.NewValues([]byte{1}, []byte{2, 3})},
 		Times{Span: 7 * time.Millisecond, Missing: 2,
-			Nodes: NewTimings(slices.Values([]job.NodeTimes{job.NewNodeTimes(0),
-				{Node: 70000, Parent: 1, Local: true, At: [job.Moments]time.Duration{3: time.Hour, 4: job.Never},
-					CPU: time.Second, Error: time.Microsecond}}))},
+			Nodes: NewTimings(job.NewNodeTimes(0),
+				job.NodeTimes{Node: 70000, Parent: 1, Local: true, At: [job.Moments]time.Duration{3: time.Hour, 4: job.Never},
+					CPU: time.Second, Error: time.Microsecond})},
 		BulkFetch{Fence: 3}, BulkValues{Fence: 70000, Values: frame.NewValues([]byte{1}, []byte("two"))},
 		BulkValues{Fence: 1}, TableFetch{Round: 70000},
 		TableValues{Round: 1, Values: frame.NewValues([]byte{1}, []byte("two"))},
@@ -190,12 +193,12 @@ func moreSamples() []frame.Message {
 			Status: job.Status{Kind: job.Signaled, Code: 11, Core: true}, Host: "h", Parent: "p", Phase: "x",
 			Cause: "c", Tail: "t", AgeMs: 3, Excused: true, SilentMs: 9}},
 		Fault{What: FaultRank, Status: job.Status{Kind: job.Signaled, Code: 11, Core: true}},
-		Times{Nodes: NewTimings(slices.Values([]job.NodeTimes{timed}))},
+		Times{Nodes: NewTimings(timed)},
 	}
 }
 
-// view shows what tables and lists have in them.
-func view(v any) any {
+// showOpaque returns the content of tables.
+func showOpaque(v any) any {
 	switch v := v.(type) {
 	case job.Nodes:
 		return struct {
@@ -204,34 +207,6 @@ func view(v any) any {
 		}{v.Base(), v.Runs()}
 	case job.Layout:
 		return frametest.Layout(v)
-	case frame.Values:
-		return slices.Collect(v.All())
-	case Endings:
-		return frametest.Elements(v)
-	case Placements:
-		return frametest.Elements(v)
-	case Timings:
-		return frametest.Elements(v)
-	case rankwire.FailedDaemons:
-		return frametest.Elements(v)
-	case rankwire.RankGroups:
-		return frametest.Elements(v)
-	case rankwire.RankRows:
-		return frametest.Elements(v)
-	case rankwire.SlotSpans:
-		return frametest.Elements(v)
-	case NodeSpans:
-		return frametest.Elements(v)
-	case MemberSpans:
-		return frametest.Elements(v)
-	case rankwire.Parcels:
-		return frametest.Elements(v)
-	case rankwire.Commands:
-		return frametest.Elements(v)
-	case rankwire.Strings:
-		return frametest.Elements(v)
-	case rankwire.Pairs:
-		return frametest.Elements(v)
 	}
 	return nil
 }

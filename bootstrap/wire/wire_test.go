@@ -8,9 +8,12 @@ import (
 
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/rankwire"
+	"ibrun/job"
 )
 
 func TestEveryKindRoundTrips(t *testing.T) { suite().RoundTrips(t) }
+
+func TestDecodingIsStrict(t *testing.T) { suite().Strict(t) }
 
 func TestReaderKnowsWhoSends(t *testing.T) { suite().Senders(t) }
 
@@ -20,14 +23,8 @@ func TestFieldsAreApart(t *testing.T) {
 	require.Greater(t, tried[KindFault], 8)
 }
 
-func TestProtocol(t *testing.T) { suite().Protocol(t, nil) }
-
-func FuzzParse(f *testing.F) {
-	suite().Fuzz(f, func(m frame.Message) {
-		if l, ok := m.(Launch); ok {
-			_ = l.Nodes.At(l.Nodes.Len() - 1)
-		}
-	})
+func TestProtocol(t *testing.T) {
+	suite().Protocol(t, map[string]int{"job.Moments": int(job.Moments), "job.Counts": int(job.Counts)})
 }
 
 // A number is one kind's, in the vocabulary of ranks, too.
@@ -47,6 +44,11 @@ func TestSecretIsNeverPrinted(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
+	encoded := func(m frame.Message) []byte { return frame.Append(nil, m)[4:] }
+	first, second := job.Epoch(1, 1), job.Epoch(2, 1)
+	part := func(first job.NodeIndex) job.Part {
+		return job.Part{First: first, Nodes: job.NewNodes(0, []job.Run{{Prefix: "a", Count: 1, Ranks: 1}})}
+	}
 	for name, c := range map[string]struct {
 		frame []byte
 		err   error
@@ -63,7 +65,7 @@ func TestRefused(t *testing.T) {
 		"slots that touch":  {[]byte{byte(KindMembership), 0, 2, 3, 1, 4, 1}, frame.ErrCanonical},
 		"slots backwards":   {[]byte{byte(KindMembership), 0, 2, 3, 1, 1, 1}, frame.ErrCanonical},
 		"no nodes returned": {[]byte{byte(KindReturn), 0, 0, 0, 0, 0, 0}, frame.ErrRange},
-		"boolean 2":         {[]byte{byte(KindStdin), 2, 0}, frame.ErrCanonical},
+		"boolean 2":         {[]byte{byte(KindStdin), 0, 2, 0, 0}, frame.ErrCanonical},
 		"signal 65":         {[]byte{byte(KindSignal), 65}, frame.ErrRange},
 		"a node of 65,536 members": {
 			[]byte{byte(KindSession), 0, 1, 0, 1, 0x80, 0x80, 4, 0, 1, 1, 'a', 0, 0}, frame.ErrRange,
@@ -72,7 +74,13 @@ func TestRefused(t *testing.T) {
 		"table fetch of round 0": {[]byte{byte(KindTableFetch), 0}, frame.ErrRange},
 		"table of round 0":       {[]byte{byte(KindTableValues), 0, 0}, frame.ErrRange},
 		"bulk values of fence 0": {[]byte{byte(KindBulkValues), 0, 0}, frame.ErrRange},
-		"a billion runs":         {[]byte{byte(KindExit), 0, 0, 0, 0x80, 0x94, 0xeb, 0xdc, 0x03}, frame.ErrShort},
+		"a billion runs":         {[]byte{byte(KindExit), 0x80, 0x94, 0xeb, 0xdc, 0x03, 0, 0, 0}, frame.ErrShort},
+		"floors backwards":       {encoded(Enter{Floors: []RankFloor{{6, first}, {5, first}}}), frame.ErrRange},
+		"floor of no restart":    {encoded(Enter{Floors: []RankFloor{{6, 1}}}), frame.ErrRange},
+		"floor below all":        {encoded(Standing{Everyone: second, Floors: []RankFloor{{6, first}}}), frame.ErrRange},
+		"parts that touch":       {encoded(Below{Parts: []job.Part{part(0), part(1)}}), frame.ErrCanonical},
+		"head of another part":   {encoded(Below{Head: 3, Parts: []job.Part{part(0), part(2)}}), frame.ErrRange},
+		"long block":             {encoded(Blocks{frame.NewValues(make([]byte, rankwire.MaxValue+1))}), frame.ErrRange},
 		"output beyond frame":    {[]byte{byte(KindOutput), 0, 1, 100, 'x'}, frame.ErrShort},
 	} {
 		_, err := Vocabulary.Parse(c.frame)

@@ -31,6 +31,8 @@ type Suite struct {
 	Borrowed []frame.Message
 	// Variant is the path of a field that says which others its message has; empty: there is none.
 	Variant string
+	// Look is called with each message that a fuzz target has decoded. It may be nil.
+	Look func(frame.Message)
 	// View shows what tables and lists of messages have in them.
 	View fields.View
 	// Dense has, of each kind, the messages that could cost most memory beside their frame: as many
@@ -88,6 +90,19 @@ func (s Suite) Senders(t *testing.T) {
 				require.NoError(t, err)
 			}
 		}
+	}
+}
+
+// Strict checks that a frame that ends early, at any byte, and a frame with a byte more are refused.
+func (s Suite) Strict(t *testing.T) {
+	for _, m := range slices.Concat(s.Samples, s.Borrowed) {
+		sent := frame.Append(nil, m)[4:]
+		for n := range sent {
+			_, err := s.Vocabulary.Parse(sent[:n])
+			require.Error(t, err, "the first %d of %d bytes of %v", n, len(sent), m)
+		}
+		_, err := s.Vocabulary.Parse(append(sent, 0))
+		require.ErrorIs(t, err, frame.ErrTrailing, "%v and a byte", m)
 	}
 }
 
@@ -166,9 +181,9 @@ func Repeat[T any, C frame.Codec[T]](count int, element T) frame.List[T, C] {
 	})
 }
 
-// Fuzz holds that what parses is encoded to the same bytes: there is one form of each message. It
-// calls look with what has parsed; look may be nil.
-func (s Suite) Fuzz(f *testing.F, look func(frame.Message)) {
+// Fuzz checks that a frame that is decoded is encoded to the same bytes: each message has one form. It starts with
+// all samples.
+func (s Suite) Fuzz(f *testing.F) {
 	for _, m := range slices.Concat(s.Samples, s.Borrowed) {
 		f.Add(frame.Append(nil, m)[4:])
 	}
@@ -179,8 +194,8 @@ func (s Suite) Fuzz(f *testing.F, look func(frame.Message)) {
 		}
 		require.Equal(t, sent, frame.Append(nil, m)[4:])
 		_ = m.String()
-		if look != nil {
-			look(m)
+		if s.Look != nil {
+			s.Look(m)
 		}
 	})
 }

@@ -23,10 +23,10 @@ const protocolPage = "../../docs/dev/protocol.md"
 // Protocol decodes a message of each kind by the tables of docs/dev/protocol.md alone, and compares
 // what it finds with the message's fields: each field stands there, in its place, with its name and
 // type, and nothing else does. The page has each kind with its number, and who sends it; all kinds
-// that it gives to the speakers of the vocabulary are in that. Parts are names of elements of
-// arrays that the page has, in their order.
-func (s Suite) Protocol(t *testing.T, parts map[string][]string) {
-	page := readPage(t, s.View)
+// that it gives to the speakers of the vocabulary are in that. Lengths has the lengths of arrays for which the page
+// has a name.
+func (s Suite) Protocol(t *testing.T, lengths map[string]int) {
+	page := readPage(t, s.View, lengths)
 	for row, from := range page.senders {
 		require.NotZero(t, from, "who sends %s?", row)
 		number, _ := strconv.Atoi(strings.Fields(row)[0])
@@ -47,12 +47,6 @@ func (s Suite) Protocol(t *testing.T, parts map[string][]string) {
 			require.NoError(t, page.describes(row, changed), "%s without %s", row, path)
 		}
 	}
-	for part, names := range parts {
-		require.Equal(t, len(names), len(page.parts[part]), part)
-		for i, f := range page.parts[part] {
-			require.Equal(t, names[i], f.name)
-		}
-	}
 }
 
 // rowOf is how the row of a kind begins: "1 Launch".
@@ -62,8 +56,7 @@ func rowOf(k frame.Kind, known frame.Vocabulary) string {
 
 // senders are the words of the page that say who sends a kind.
 var senders = map[string]frame.Sender{
-	"down": frame.Parent, "up": frame.Child, "both;": frame.Parent | frame.Child,
-	"from a rank": frame.Rank, "to a rank": frame.Agent, "with a rank": frame.Rank | frame.Agent,
+	"down": frame.Parent, "up": frame.Child, "from a rank": frame.Rank, "to a rank": frame.Agent,
 	"between roots": frame.Root,
 }
 
@@ -71,9 +64,9 @@ var senders = map[string]frame.Sender{
 type field struct {
 	name, typ string
 	group     []field
-	list      bool // * behind it
-	times     int  // *9 behind it: that many, without a count; otherwise 0
-	optional  bool // ? behind it
+	list      bool   // * behind it
+	times     string // *9 or *name behind it: that many, without a count; otherwise empty
+	optional  bool   // ? behind it
 }
 
 // page is what docs/dev/protocol.md says of payloads.
@@ -81,14 +74,17 @@ type page struct {
 	kinds   map[string][]field      // "1 Launch"
 	senders map[string]frame.Sender // by the same
 	view    fields.View
-	parts   map[string][]field // and, in lower case, the payloads of kinds
+	parts   map[string][]field // and the payloads of kinds
+	enums   map[string]bool
+	lengths map[string]int
 }
 
-func readPage(t *testing.T, view fields.View) page {
+func readPage(t *testing.T, view fields.View, lengths map[string]int) page {
 	text, err := os.ReadFile(protocolPage)
 	require.NoError(t, err)
 	p := page{
 		kinds: map[string][]field{}, parts: map[string][]field{}, senders: map[string]frame.Sender{}, view: view,
+		enums: map[string]bool{}, lengths: lengths,
 	}
 	head := ""
 	for line := range strings.Lines(string(text)) {
@@ -105,22 +101,22 @@ func readPage(t *testing.T, view fields.View) page {
 			continue
 		case head == "kind" && len(cells) >= 3 && cells[1] != strings.ToUpper(cells[1]):
 			if len(cells) > 3 {
-				grammar, _, _ = strings.Cut(cells[3], ";")
+				grammar = cells[3]
 			}
 			row, payload := cells[0]+" "+cells[1], parseFields(t, &grammar)
 			p.kinds[row] = payload
 			p.senders[row] = 0
 			for words, from := range senders {
-				if strings.Contains(cells[2]+";", words) {
+				if strings.Contains(cells[2], words) {
 					p.senders[row] |= from
 				}
 			}
-			if _, ok := p.parts[strings.ToLower(cells[1])]; !ok {
-				p.parts[strings.ToLower(cells[1])] = payload
-			}
+			p.parts[cells[1]] = payload
 		case head == "part":
 			grammar = cells[1]
 			p.parts[cells[0]] = parseFields(t, &grammar)
+		case head == "enumeration":
+			p.enums[cells[0]] = true
 		}
 		require.Empty(t, grammar, line)
 	}
@@ -157,8 +153,8 @@ func parseFields(t *testing.T, text *string) (all []field) {
 		}
 		if strings.HasPrefix(*text, "*") {
 			end := strings.IndexAny(*text+" ", " )")
-			f.times, _ = strconv.Atoi((*text)[1:end])
-			f.list = f.times == 0
+			f.times = (*text)[1:end]
+			f.list = f.times == ""
 			*text = (*text)[end:]
 		}
 		if strings.HasPrefix(*text, "?") {
@@ -270,8 +266,6 @@ func (p page) open(v reflect.Value) reflect.Value {
 			v = reflect.ValueOf(shown)
 		case v.Kind() == reflect.Pointer:
 			v = v.Elem()
-		case v.Kind() == reflect.Struct && v.NumField() == 1 && v.Field(0).Kind() == reflect.Pointer:
-			v = v.Field(0)
 		default:
 			return v
 		}
@@ -279,11 +273,14 @@ func (p page) open(v reflect.Value) reflect.Value {
 }
 
 func (d *decoder) field(f field, v reflect.Value) error {
-	count := f.times
+	count, err := strconv.Atoi(f.times)
+	if err != nil {
+		count = d.page.lengths[f.times]
+	}
 	if f.list {
 		count = int(d.number(32))
 	}
-	if !f.list && f.times == 0 {
+	if !f.list && f.times == "" {
 		return d.one(f, v)
 	}
 	if v = d.page.open(v); v.Len() != count {
@@ -299,6 +296,9 @@ func (d *decoder) field(f field, v reflect.Value) error {
 
 // one takes a value of a type and compares it.
 func (d *decoder) one(f field, v reflect.Value) error {
+	if d.page.enums[f.typ] {
+		f.typ = "b"
+	}
 	if part, ok := d.page.parts[f.typ]; ok {
 		return d.fields(part, v)
 	}

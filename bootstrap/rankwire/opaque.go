@@ -1,11 +1,38 @@
 package rankwire
 
 import (
-	"math"
-
 	"ibrun/bootstrap/frame"
+	"ibrun/fabric"
 	"ibrun/job"
 )
+
+// slotsInOrder returns a check of a list of spans.
+func slotsInOrder() func(SlotSpan) error {
+	check := frame.InOrder(job.MaxRanks)
+	return func(s SlotSpan) error { return check(uint32(s.First), s.Count) }
+}
+
+// spawnable returns a check of the programs of a SpawnJob.
+func spawnable() func(Command) error {
+	total := uint64(0)
+	return func(c Command) error {
+		if total += uint64(c.Ranks); c.Argv.Len() == 0 || c.Ranks == 0 || total > job.MaxRanks {
+			return frame.ErrRange
+		}
+		return nil
+	}
+}
+
+// EncodeTuple appends an I-tuple in the form of package fabric.
+func EncodeTuple(w *frame.Encoder, t fabric.Tuple) { w.Bytes(t.Append(nil)) }
+
+// DecodeTuple takes what EncodeTuple writes.
+func DecodeTuple(r *frame.Decoder) fabric.Tuple {
+	raw := r.Bytes(fabric.MaxTuple)
+	t, n, err := fabric.ParseTuple(raw)
+	r.Must(err == nil && n == len(raw))
+	return t
+}
 
 // EncodeLayout writes how ranks lie on nodes, for each message that says so.
 func EncodeLayout(w *frame.Encoder, l job.Layout) {
@@ -64,29 +91,3 @@ func decodeOrder(r *frame.Decoder, l job.Layout) job.Layout {
 }
 
 // EncodeTransport writes how ranks reach each other, for each message that says so.
-func EncodeTransport(w *frame.Encoder, t job.Transport) {
-	w.Text(t.Fabric)
-	w.Text(t.Iface)
-	w.Bool(t.Eager)
-	w.Bool(t.Learn)
-	w.Text(t.Why)
-	w.Bool(t.Stats)
-	w.Bool(t.Verbose)
-	w.Byte(t.SL)
-	w.Uint(uint64(t.PKey))
-	w.Byte(t.GID)
-	w.Byte(uint8(t.Poll))
-}
-
-// DecodeTransport takes what EncodeTransport writes.
-func DecodeTransport(r *frame.Decoder) job.Transport {
-	t := job.Transport{
-		Fabric: r.Text(), Iface: r.Text(), Eager: r.Bool(), Learn: r.Bool(),
-		Why: r.Text(), Stats: r.Bool(), Verbose: r.Bool(), SL: r.Byte(),
-		PKey: uint16(r.Uint(math.MaxUint16)), GID: r.Byte(), Poll: job.Poll(r.Byte()),
-	}
-	if t.SL > job.SLOfPath || t.Poll >= job.Polls {
-		r.Fail(frame.ErrRange)
-	}
-	return t
-}

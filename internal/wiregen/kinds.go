@@ -1,0 +1,122 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// kinds writes the numbers of kinds, the vocabulary and the methods of messages.
+func (g *generator) kinds() {
+	g.f("// Numbers of kinds.\nconst (\n")
+	for _, d := range g.messages() {
+		if d.pkg == g.pkg {
+			g.f("Kind%s frame.Kind = %d\n", d.name, d.number)
+		}
+	}
+	about := "Vocabulary is what agents send to each other. Kinds of package rankwire are included if agents relay them."
+	ends := []string{"down", "up", "root"}
+	if g.pkg == "rankwire" {
+		about, ends = "Vocabulary is what a rank and its agent send to each other.", []string{"rank", "agent"}
+	}
+	g.f(")\n\n// %s\nvar Vocabulary = frame.Vocabulary{\n", about)
+	for _, d := range g.messages() {
+		var from []string
+		for _, s := range d.senders {
+			if slices.Contains(ends, s) {
+				from = append(from, senders[s])
+			}
+		}
+		if len(from) == 0 {
+			continue
+		}
+		kind, parse := "Kind"+d.name, "parse"+d.name
+		if d.pkg != g.pkg {
+			kind = d.pkg + "." + kind
+			parse = d.pkg + ".Vocabulary[" + kind + "].Parse"
+		}
+		g.f("%s: {Name: %q, From: %s, Parse: %s", kind, d.name, strings.Join(from, "|"), parse)
+		if d.once {
+			g.f(", Once: true")
+		}
+		g.f("},\n")
+	}
+	g.f("}\n")
+	for _, d := range g.own("message") {
+		g.f("\n// Kind returns Kind%[1]s.\nfunc (%[1]s) Kind() frame.Kind { return Kind%[1]s }\n", d.name)
+		g.f("\nfunc parse%[1]s(r *frame.Decoder) frame.Message {\nvar m %[1]s\nm.Decode(r)\nreturn m\n}\n", d.name)
+		format, args := g.text(d, "", "m.")
+		if len(args) == 0 {
+			g.f("\nfunc (%s) String() string { return %q }\n", d.name, d.name)
+			continue
+		}
+		g.f("\nfunc (m %s) String() string {\nreturn fmt.Sprintf(%q, %s)\n}\n", d.name, d.name+format,
+			strings.Join(args, ", "))
+	}
+}
+
+// messages returns all messages by number.
+func (s *schema) messages() (list []*decl) {
+	for _, d := range s.all {
+		if d.kind == "message" {
+			list = append(list, d)
+		}
+	}
+	slices.SortFunc(list, func(a, b *decl) int { return a.number - b.number })
+	return list
+}
+
+// text returns the format and the arguments that show a message on one line: its numbers, flags and strings, and
+// the lengths of lists and bytes. It leaves out jobs, which have secrets, arrays and opaque types.
+func (g *generator) text(d *decl, prefix, m string) (format string, args []string) {
+	for _, f := range d.fields {
+		t := g.lookup(d.pkg, f.typ)
+		for _, name := range f.names {
+			verb, arg, x := "%v", m+name, strings.ToLower(prefix+name)
+			_, length, isArray := elem(f.typ)
+			switch {
+			case f.typ == "string":
+				verb = "%q"
+			case isArray && length == "" && t == nil:
+				verb, arg = "%d", "len("+arg+")"
+			case f.typ == "frame.Values" || t != nil && t.kind == "list":
+				verb, arg = "%d", arg+".Len()"
+			case t != nil && len(t.fields) > 0:
+				more, parts := g.text(t, x+".", m+name+".")
+				format, args = format+more, append(args, parts...)
+				continue
+			case isArray || g.form(d.pkg, f) == "" || g.form(d.pkg, f) == "b32":
+				continue
+			}
+			format, args = fmt.Sprintf("%s %s=%s", format, x, verb), append(args, arg)
+		}
+		if len(f.names) == 0 {
+			more, parts := g.text(t, prefix, m)
+			format, args = format+more, append(args, parts...)
+		}
+	}
+	return format, args
+}
+
+// fuzz writes the fuzz target, and the function that shows the elements of lists to tests.
+func (g *generator) fuzz() {
+	g.f(`// FuzzParse checks that there is one encoded form of each message: what decodes is encoded to the same bytes. It
+// starts with all samples.
+func FuzzParse(f *testing.F) { suite().Fuzz(f) }
+
+// view returns the elements of a list, or what showOpaque returns for other types.
+func view(v any) any {
+	switch v := v.(type) {
+	case frame.Values:
+		return slices.Collect(v.All())
+`)
+	for _, d := range g.all {
+		switch {
+		case d.kind == "list" && d.pkg == g.pkg:
+			g.f("case %s:\nreturn frametest.Elements(v)\n", d.name)
+		case d.kind == "list" && g.pkg == "wire":
+			g.f("case %s.%s:\nreturn frametest.Elements(v)\n", d.pkg, d.name)
+		}
+	}
+	g.f("}\nreturn showOpaque(v)\n}\n")
+}

@@ -1,0 +1,251 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// schema is the content of the schema file.
+type schema struct {
+	all    []*decl
+	byName map[string]*decl // types by their Go names with the package: "job.Slot", "rankwire.Ask"
+}
+
+// decl is one declaration. The keyword at its beginning is its kind.
+type decl struct {
+	kind, pkg, name string
+	doc             []string // comment lines before it
+	comment         string   // behind it, of a const
+	number          int      // of a message
+	senders         []string // of a message
+	once            bool     // of a message
+	fields          []field
+	must            []string // conditions
+	check           string   // a method
+	elem            field    // type and limits of an element of a list, or of a scalar
+	values          []value  // of an enum
+	least           int      // size of an opaque, in bytes
+	text            string   // grammar of an opaque, value of a const
+}
+
+// field is a line with the names, the type and the limits of fields.
+type field struct {
+	names     []string // none if the field is embedded
+	typ       string
+	low, high string // of a number or a length; high is empty if only low is given
+	cut, size string
+	each, as  string
+	before    []string // comment lines before it
+	comment   string
+}
+
+// all returns the names by which the fields are selected.
+func (f field) all() []string {
+	if len(f.names) == 0 {
+		return []string{base(f.typ)}
+	}
+	return f.names
+}
+
+// value is one of an enum.
+type value struct{ number, name, comment string }
+
+// parse reads a schema.
+func parse(text string) (*schema, error) {
+	s := &schema{byName: map[string]*decl{}}
+	var doc []string
+	var open *decl // whose lines follow
+	pkg := ""
+	for number, line := range strings.Split(text, "\n") {
+		code, comment, _ := strings.Cut(line, "//")
+		comment = strings.TrimSpace(comment)
+		words := strings.Fields(code)
+		var err error
+		switch {
+		case len(words) == 0 && strings.Contains(line, "//"):
+			doc = append(doc, comment)
+			continue
+		case len(words) == 0:
+		case words[0] == "}" && open != nil:
+			open = nil
+		case open != nil:
+			err = open.line(words, doc, comment)
+		case words[0] == "package":
+			pkg = words[1]
+		default:
+			d := &decl{kind: words[0], pkg: pkg, doc: doc, comment: comment}
+			if err = d.head(words[1:]); err == nil {
+				err = s.add(d)
+			}
+			if words[len(words)-1] == "{" {
+				open = d
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", schemaFile, number+1, err)
+		}
+		doc = nil
+	}
+	if open != nil {
+		return nil, fmt.Errorf("%s: %s has no end", schemaFile, open.name)
+	}
+	for _, d := range s.all {
+		for _, f := range append(d.fields, d.elem) {
+			if f.typ != "" && !s.known(d.pkg, f.typ) {
+				return nil, fmt.Errorf("%s: %s: no type %s", schemaFile, d.name, f.typ)
+			}
+			if _, ok := forms[f.as]; f.as != "" && !ok {
+				return nil, fmt.Errorf("%s: %s: no form %s", schemaFile, d.name, f.as)
+			}
+		}
+	}
+	return s, nil
+}
+
+// known reports whether a type is built in or declared.
+func (s *schema) known(pkg, typ string) bool {
+	of, _, isArray := elem(typ)
+	return s.lookup(pkg, typ) != nil || usual[typ] != "" || typ == "string" || typ == "[]byte" || typ == "frame.Values" ||
+		typ[0] == '*' && s.known(pkg, typ[1:]) || isArray && s.known(pkg, of)
+}
+
+// add adds a declaration. Names and numbers are given once.
+func (s *schema) add(d *decl) error {
+	name := d.name
+	if !strings.Contains(name, ".") && d.kind != "const" {
+		name = d.pkg + "." + name
+	}
+	if s.byName[name] != nil {
+		return fmt.Errorf("%s is declared twice", name)
+	}
+	for _, o := range s.all {
+		if d.kind == "message" && o.kind == "message" && o.number == d.number {
+			return fmt.Errorf("%s and %s have the number %d", o.name, d.name, d.number)
+		}
+	}
+	s.byName[name] = d
+	s.all = append(s.all, d)
+	return nil
+}
+
+// head reads what follows the keyword on the first line of a declaration.
+func (d *decl) head(words []string) (err error) {
+	words = strings.Fields(strings.TrimSuffix(strings.Join(words, " "), "{"))
+	need := map[string]int{
+		"message": 3, "type": 1, "extern": 1, "enum": 1, "list": 2, "scalar": 2, "opaque": 3, "const": 3,
+	}
+	n := need[d.kind]
+	if n == 0 || len(words) < n {
+		return fmt.Errorf("invalid declaration of %q", d.kind)
+	}
+	d.name = words[0]
+	switch d.kind {
+	case "message":
+		d.name, d.senders = words[1], strings.Split(words[2], ",")
+		if d.number, err = strconv.Atoi(words[0]); err != nil || d.number < 1 || d.number > 255 {
+			return fmt.Errorf("invalid number of a message: %s", words[0])
+		}
+		for _, from := range d.senders {
+			if senders[from] == "" {
+				return fmt.Errorf("no sender %q", from)
+			}
+		}
+		d.once = len(words) > 3 && words[3] == "once"
+	case "list", "scalar":
+		d.elem.typ = words[1]
+		return d.elem.limit(words[2:])
+	case "opaque":
+		d.text = strings.Join(words[2:], " ")
+		d.least, err = strconv.Atoi(words[1])
+	case "const": // NAME = VALUE
+		d.text = strings.Join(words[2:], " ")
+	}
+	return err
+}
+
+// line reads a line between the braces of a declaration.
+func (d *decl) line(words, before []string, comment string) error {
+	switch {
+	case words[0] == "must":
+		d.must = append(d.must, strings.Join(words[1:], " "))
+		return nil
+	case words[0] == "check":
+		d.check = words[1]
+		return nil
+	case d.kind == "enum":
+		if len(words) != 2 {
+			return fmt.Errorf("invalid value of %s", d.name)
+		}
+		d.values = append(d.values, value{words[0], words[1], comment})
+		return nil
+	}
+	f := field{before: before, comment: comment}
+	if len(words) == 1 {
+		f.typ = words[0]
+		d.fields = append(d.fields, f)
+		return nil
+	}
+	for more := true; more && len(words) > 1; words = words[1:] {
+		more = strings.HasSuffix(words[0], ",")
+		f.names = append(f.names, strings.TrimSuffix(words[0], ","))
+	}
+	f.typ = words[0]
+	err := f.limit(words[1:])
+	d.fields = append(d.fields, f)
+	return err
+}
+
+// limit reads the limits of a field.
+func (f *field) limit(words []string) error {
+	for len(words) > 0 {
+		if low, high, ok := strings.Cut(words[0], ".."); ok {
+			f.low, f.high, words = low, high, words[1:]
+			continue
+		}
+		into := map[string]*string{"cut": &f.cut, "size": &f.size, "each": &f.each, "as": &f.as}[words[0]]
+		if into == nil || len(words) < 2 {
+			return fmt.Errorf("invalid limit %q", words[0])
+		}
+		*into, words = words[1], words[2:]
+	}
+	return nil
+}
+
+// lookup returns the declaration of a type that a declaration of a package names, or nil for a built-in type.
+func (s *schema) lookup(pkg, typ string) *decl {
+	if d := s.byName[typ]; d != nil {
+		return d
+	}
+	return s.byName[pkg+"."+typ]
+}
+
+// form is a form of the wire: the methods of frame.Encoder and frame.Decoder for it, and their type.
+type form struct{ method, typ string }
+
+// forms are those of docs/dev/protocol.md.
+var forms = map[string]form{
+	"b": {"Byte", "uint8"}, "flag": {"Bool", "bool"}, "u16": {"U16", "uint16"}, "u": {"U32", "uint32"},
+	"u63": {"Sum", "uint64"}, "u64": {"U64", "uint64"}, "u+1": {"Next", "uint32"}, "t": {"Time", "time.Duration"},
+}
+
+// usual has the form of each basic type, unless a field has another.
+var usual = map[string]string{
+	"uint8": "b", "bool": "flag", "uint16": "u16", "uint32": "u", "int32": "u", "uint64": "u63", "[32]byte": "b32",
+}
+
+// form returns the form of a type, or "" if it consists of several parts or has a length.
+func (s *schema) form(pkg string, f field) string {
+	typ := f.typ
+	if d := s.lookup(pkg, typ); d != nil {
+		typ = map[string]string{"enum": "uint8", "scalar": d.elem.typ}[d.kind]
+	}
+	return cmp.Or(f.as, usual[typ])
+}
+
+// elem returns the type of the elements of a slice or an array, and the length of an array.
+func elem(typ string) (of, length string, ok bool) {
+	length, of, ok = strings.Cut(strings.TrimPrefix(typ, "["), "]")
+	return of, length, ok && typ[0] == '['
+}
