@@ -46,7 +46,6 @@ type World struct {
 	floor     uint32            // collectives up to this number have failed with a restart
 	resized   int               // changes of the job's size so far
 	change    rankwire.Resize   // of the size, which waits or is agreed
-	overviews []chan Overview   // that one answer is for, each of capacity 1
 
 	// putting is apart from mu: the table puts an address under its own locks, for which those who
 	// hold mu may wait.
@@ -263,8 +262,6 @@ func (w *World) listen() {
 			w.restarts(m)
 		case rankwire.Resize:
 			w.resizes(m)
-		case rankwire.OverviewReply:
-			w.overviewed(m)
 		case rankwire.Wanted:
 			if !w.table.Wanted(func(err error) { w.Abort(1, err.Error()) }) {
 				_ = w.publish(false) // a peer asks whether this rank runs

@@ -91,10 +91,6 @@ func (c *Core) nodesBelow() uint32 {
 // answered takes the answer of the whole job.
 func (c *Core) answered(id uint32, s rankwire.Standings) {
 	a := &c.root.asking
-	if c.overview.open && id == c.overview.id {
-		c.overviewed(rankwire.OverviewReply{Standings: s})
-		return
-	}
 	if ticket, ok := a.tickets[id]; ok {
 		delete(a.tickets, id)
 		c.do(Answered{wire.Reply{ID: ticket, Standings: s}})

@@ -118,7 +118,6 @@ type Core struct {
 	queries     queries.Queries
 	daemons     daemons.Daemons
 	resizing    resizing
-	overview    overview
 	sessions    sessions.Sessions
 	held        []Event       // about daemons, until the ranks of this node run
 	names       names.Service // at the root
@@ -396,8 +395,6 @@ func (c *Core) frame(from Link, m frame.Message) {
 		c.daemonsBelow(from, m)
 	case wire.CCSReply:
 		c.ccsUp(m)
-	case rankwire.Overview:
-		c.overviewBelow(from)
 	case wire.Departed:
 		k.departed = true
 	case rankwire.Follow:

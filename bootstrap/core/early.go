@@ -16,14 +16,14 @@ func (c *Core) tooEarly(ev Event) bool {
 		switch m := ev.Msg.(type) {
 		case rankwire.Ask:
 			return !c.below.Own.Has(m.Rank)
-		case rankwire.Collect, rankwire.Name, rankwire.SpawnJob, rankwire.Overview, rankwire.Follow:
+		case rankwire.Collect, rankwire.Name, rankwire.SpawnJob, rankwire.Follow:
 			return true
 		}
 	case BulkRequested:
 		return true
 	case Frame:
 		switch ev.Msg.(type) {
-		case rankwire.Ask, rankwire.Collect, rankwire.Name, rankwire.SpawnJob, rankwire.Overview, rankwire.Follow, wire.Blocks,
+		case rankwire.Ask, rankwire.Collect, rankwire.Name, rankwire.SpawnJob, rankwire.Follow, wire.Blocks,
 			wire.BulkFetch, wire.BulkValues, wire.TableFetch, wire.TableValues:
 			return ev.From != Up
 		}

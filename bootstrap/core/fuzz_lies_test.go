@@ -153,7 +153,7 @@ var (
 		wire.BulkValues{}, wire.TableFetch{}, wire.TableValues{}, wire.Times{}, wire.Steal{}, wire.Return{}, wire.Membership{}, rankwire.SpawnJob{}, rankwire.JobSpawned{},
 		rankwire.Hello{}, rankwire.Publish{}, rankwire.Put{}, rankwire.Pair{}, rankwire.Abort{}, rankwire.Finalize{}, rankwire.Later{}, wire.Query{}, wire.Reply{},
 		wire.Daemons{}, wire.DaemonOutput{}, wire.DaemonGrant{}, wire.DaemonsEnd{}, wire.DaemonsEnded{}, wire.CCSRequest{}, wire.CCSReply{},
-		wire.DaemonInput{}, wire.DaemonRoom{}, rankwire.Overview{}, rankwire.OverviewReply{}, rankwire.Follow{},
+		wire.DaemonInput{}, wire.DaemonRoom{}, rankwire.Follow{},
 		rankwire.Resize{}, wire.Enter{}, wire.Departed{},
 		wire.Session{}, wire.SessionCollect{}, wire.SessionRelease{}, wire.SessionPiece{}, wire.SessionRoom{},
 	)

@@ -64,8 +64,6 @@ func (c *Core) order(m frame.Message) {
 		c.spawnDown(m)
 	case rankwire.Follow:
 		c.follow(m)
-	case rankwire.OverviewReply:
-		c.overviewed(m)
 	case wire.Blocks:
 		c.doLookups(c.lookups.Table(c.now, m.Values))
 	case wire.BulkFetch:

@@ -73,8 +73,6 @@ func (c *Core) rankFrame(rank job.Slot, m frame.Message) {
 		if c.isFirst(rank) {
 			c.followUp(m)
 		}
-	case rankwire.Overview:
-		c.overviewFor(rank)
 	case rankwire.Finalize:
 		c.rankEnded(rank, false)
 	}

@@ -231,7 +231,6 @@ func (c *Core) resumed(m wire.Resume) {
 	c.doLookups(c.lookups.AskAgain(c.now, Up))
 	c.doBulk(c.bulk.RequestAgain())
 	c.doTables(c.tables.RequestAgain())
-	c.overviewAgain()
 	for _, question := range r.asked.Open() {
 		c.send(Up, question)
 	}

@@ -2,7 +2,6 @@ package core
 
 import (
 	"fmt"
-	"slices"
 
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/rankwire"
@@ -98,8 +97,6 @@ func (c *Core) childLies(l Link, m frame.Message) (lie string) {
 		return c.daemons.LieOfEnds(l, m.ID, m.DaemonEnds, func(n uint32) bool { return c.ownsDaemon(l, m.ID, n) })
 	case wire.DaemonRoom:
 		return c.daemons.LieOfRoom(l, m.ID, int(m.N))
-	case rankwire.Overview:
-		return lieIf(slices.Contains(c.overview.links, l), "again, before the answer")
 	case wire.CCSReply:
 		return lieIf(!k.hasRanks(m.Rank, 1), "of another's rank")
 	case rankwire.Follow:
@@ -284,8 +281,6 @@ func (c *Core) parentLies(m frame.Message) (lie string) {
 		return lieIf(c.isNewDaemon(m.ID), "for what was not ordered") + c.daemons.LieOfInput(m.ID, len(m.Data))
 	case rankwire.Follow:
 		return lieIf(c.stage == launching || m.Step == rankwire.FollowCan, "before Ready, or that is not for ranks")
-	case rankwire.OverviewReply:
-		return lieIf(!c.overview.open, "that nobody asked for")
 	case wire.CCSRequest:
 		return lieIf(c.stage == launching || !c.below.Covers(m.Rank), "before Ready, or for another's rank")
 	case wire.Stdin:

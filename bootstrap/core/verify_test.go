@@ -161,8 +161,6 @@ var lies = []struct{ plan, before, lie string }{
 	{"from running", "up -> Daemons id=1 argv=[a]", "up -> DaemonInput id=1 data=x"},
 	{"from running", "up -> Daemons id=1 argv=[a] perrank=true nodes=[{first=2 count=1}] input=1 ofrank=2", "up -> DaemonInput id=1 data=#262145"},
 	{"from running", "", "0 -> DaemonRoom id=1 n=1"},
-	{"from running", "0 -> Overview", "0 -> Overview"},
-	{"from running", "", "up -> OverviewReply nodes=1"},
 	{"from running", "up -> Daemons id=1 argv=[a] perrank=true nodes=[{first=2 count=1}] input=1 ofrank=2", "0 -> DaemonRoom id=1 n=1"},
 	{"from running", "", "up -> CCSRequest id=1 rank=0 handler=x"},
 	{"", "", "up -> CCSRequest id=1 rank=1 handler=x"},

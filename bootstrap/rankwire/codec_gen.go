@@ -744,20 +744,6 @@ func (m *Standings) Decode(r *frame.Decoder) {
 	frame.Within(r, m.Rows.Len(), 0, MaxRows)
 }
 
-func (m Overview) Encode(w *frame.Encoder) {
-}
-
-func (m *Overview) Decode(r *frame.Decoder) {
-}
-
-func (m OverviewReply) Encode(w *frame.Encoder) {
-	m.Standings.Encode(w)
-}
-
-func (m *OverviewReply) Decode(r *frame.Decoder) {
-	m.Standings.Decode(r)
-}
-
 func (m Follow) Encode(w *frame.Encoder) {
 	w.Byte(uint8(m.Step))
 	w.Byte(m.Code)

@@ -61,16 +61,7 @@ var dense = map[frame.Kind]func(size int) []frame.Message{
 	},
 	KindToolPiece: func(int) []frame.Message { return []frame.Message{ToolPiece{Data: make([]byte, MaxToolPiece)}} },
 
-	KindOverviewReply: func(int) []frame.Message {
-		groups := make([]RankGroup, MaxGroups)
-		for i := range groups {
-			groups[i] = RankGroup{Text: strings.Repeat("x", MaxStack)}
-		}
-		return []frame.Message{OverviewReply{Standings{Groups: NewRankGroups(groups...),
-			Rows: NewRankRows(make([]RankRow, MaxRows)...)}}}
-	},
-
-	KindToolRoom: nil, KindOverview: nil, KindFollow: nil,
+	KindToolRoom: nil, KindFollow: nil,
 	KindJobSpawned: nil, KindHello: nil, KindPublish: nil, KindPutDone: nil, KindPair: nil, KindFinalize: nil,
 	KindLater: nil, KindWanted: nil, KindRestarted: nil,
 }

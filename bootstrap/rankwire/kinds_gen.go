@@ -9,70 +9,66 @@ import (
 
 // Numbers of kinds.
 const (
-	KindAsk           frame.Kind = 13
-	KindAnswer        frame.Kind = 14
-	KindCollect       frame.Kind = 15
-	KindRelease       frame.Kind = 16
-	KindTally         frame.Kind = 18
-	KindName          frame.Kind = 20
-	KindNotice        frame.Kind = 21
-	KindSpawnJob      frame.Kind = 30
-	KindJobSpawned    frame.Kind = 31
-	KindFailures      frame.Kind = 33
-	KindHello         frame.Kind = 64
-	KindWelcome       frame.Kind = 65
-	KindPublish       frame.Kind = 66
-	KindPut           frame.Kind = 67
-	KindPutDone       frame.Kind = 68
-	KindPair          frame.Kind = 69
-	KindAbort         frame.Kind = 70
-	KindFinalize      frame.Kind = 71
-	KindLater         frame.Kind = 72
-	KindWanted        frame.Kind = 73
-	KindRefused       frame.Kind = 74
-	KindRestarted     frame.Kind = 75
-	KindRollback      frame.Kind = 85
-	KindResize        frame.Kind = 86
-	KindMember        frame.Kind = 105
-	KindToolPiece     frame.Kind = 106
-	KindToolRoom      frame.Kind = 107
-	KindOverview      frame.Kind = 115
-	KindOverviewReply frame.Kind = 116
-	KindFollow        frame.Kind = 117
+	KindAsk        frame.Kind = 13
+	KindAnswer     frame.Kind = 14
+	KindCollect    frame.Kind = 15
+	KindRelease    frame.Kind = 16
+	KindTally      frame.Kind = 18
+	KindName       frame.Kind = 20
+	KindNotice     frame.Kind = 21
+	KindSpawnJob   frame.Kind = 30
+	KindJobSpawned frame.Kind = 31
+	KindFailures   frame.Kind = 33
+	KindHello      frame.Kind = 64
+	KindWelcome    frame.Kind = 65
+	KindPublish    frame.Kind = 66
+	KindPut        frame.Kind = 67
+	KindPutDone    frame.Kind = 68
+	KindPair       frame.Kind = 69
+	KindAbort      frame.Kind = 70
+	KindFinalize   frame.Kind = 71
+	KindLater      frame.Kind = 72
+	KindWanted     frame.Kind = 73
+	KindRefused    frame.Kind = 74
+	KindRestarted  frame.Kind = 75
+	KindRollback   frame.Kind = 85
+	KindResize     frame.Kind = 86
+	KindMember     frame.Kind = 105
+	KindToolPiece  frame.Kind = 106
+	KindToolRoom   frame.Kind = 107
+	KindFollow     frame.Kind = 117
 )
 
 // Vocabulary is what a rank and its agent send to each other.
 var Vocabulary = frame.Vocabulary{
-	KindAsk:           {Name: "Ask", From: frame.Rank, Parse: parseAsk},
-	KindAnswer:        {Name: "Answer", From: frame.Agent, Parse: parseAnswer},
-	KindCollect:       {Name: "Collect", From: frame.Rank, Parse: parseCollect},
-	KindRelease:       {Name: "Release", From: frame.Agent, Parse: parseRelease},
-	KindTally:         {Name: "Tally", From: frame.Rank, Parse: parseTally},
-	KindName:          {Name: "Name", From: frame.Rank | frame.Agent, Parse: parseName},
-	KindNotice:        {Name: "Notice", From: frame.Rank, Parse: parseNotice},
-	KindSpawnJob:      {Name: "SpawnJob", From: frame.Rank, Parse: parseSpawnJob},
-	KindJobSpawned:    {Name: "JobSpawned", From: frame.Agent, Parse: parseJobSpawned},
-	KindFailures:      {Name: "Failures", From: frame.Agent, Parse: parseFailures},
-	KindHello:         {Name: "Hello", From: frame.Rank, Parse: parseHello},
-	KindWelcome:       {Name: "Welcome", From: frame.Agent, Parse: parseWelcome, Once: true},
-	KindPublish:       {Name: "Publish", From: frame.Rank, Parse: parsePublish},
-	KindPut:           {Name: "Put", From: frame.Rank, Parse: parsePut},
-	KindPutDone:       {Name: "PutDone", From: frame.Agent, Parse: parsePutDone},
-	KindPair:          {Name: "Pair", From: frame.Rank | frame.Agent, Parse: parsePair},
-	KindAbort:         {Name: "Abort", From: frame.Rank, Parse: parseAbort},
-	KindFinalize:      {Name: "Finalize", From: frame.Rank, Parse: parseFinalize},
-	KindLater:         {Name: "Later", From: frame.Rank, Parse: parseLater},
-	KindWanted:        {Name: "Wanted", From: frame.Agent, Parse: parseWanted},
-	KindRefused:       {Name: "Refused", From: frame.Agent, Parse: parseRefused},
-	KindRestarted:     {Name: "Restarted", From: frame.Agent, Parse: parseRestarted},
-	KindRollback:      {Name: "Rollback", From: frame.Rank, Parse: parseRollback},
-	KindResize:        {Name: "Resize", From: frame.Agent, Parse: parseResize},
-	KindMember:        {Name: "Member", From: frame.Agent, Parse: parseMember, Once: true},
-	KindToolPiece:     {Name: "ToolPiece", From: frame.Rank | frame.Agent, Parse: parseToolPiece},
-	KindToolRoom:      {Name: "ToolRoom", From: frame.Rank | frame.Agent, Parse: parseToolRoom},
-	KindOverview:      {Name: "Overview", From: frame.Rank, Parse: parseOverview},
-	KindOverviewReply: {Name: "OverviewReply", From: frame.Agent, Parse: parseOverviewReply},
-	KindFollow:        {Name: "Follow", From: frame.Rank | frame.Agent, Parse: parseFollow},
+	KindAsk:        {Name: "Ask", From: frame.Rank, Parse: parseAsk},
+	KindAnswer:     {Name: "Answer", From: frame.Agent, Parse: parseAnswer},
+	KindCollect:    {Name: "Collect", From: frame.Rank, Parse: parseCollect},
+	KindRelease:    {Name: "Release", From: frame.Agent, Parse: parseRelease},
+	KindTally:      {Name: "Tally", From: frame.Rank, Parse: parseTally},
+	KindName:       {Name: "Name", From: frame.Rank | frame.Agent, Parse: parseName},
+	KindNotice:     {Name: "Notice", From: frame.Rank, Parse: parseNotice},
+	KindSpawnJob:   {Name: "SpawnJob", From: frame.Rank, Parse: parseSpawnJob},
+	KindJobSpawned: {Name: "JobSpawned", From: frame.Agent, Parse: parseJobSpawned},
+	KindFailures:   {Name: "Failures", From: frame.Agent, Parse: parseFailures},
+	KindHello:      {Name: "Hello", From: frame.Rank, Parse: parseHello},
+	KindWelcome:    {Name: "Welcome", From: frame.Agent, Parse: parseWelcome, Once: true},
+	KindPublish:    {Name: "Publish", From: frame.Rank, Parse: parsePublish},
+	KindPut:        {Name: "Put", From: frame.Rank, Parse: parsePut},
+	KindPutDone:    {Name: "PutDone", From: frame.Agent, Parse: parsePutDone},
+	KindPair:       {Name: "Pair", From: frame.Rank | frame.Agent, Parse: parsePair},
+	KindAbort:      {Name: "Abort", From: frame.Rank, Parse: parseAbort},
+	KindFinalize:   {Name: "Finalize", From: frame.Rank, Parse: parseFinalize},
+	KindLater:      {Name: "Later", From: frame.Rank, Parse: parseLater},
+	KindWanted:     {Name: "Wanted", From: frame.Agent, Parse: parseWanted},
+	KindRefused:    {Name: "Refused", From: frame.Agent, Parse: parseRefused},
+	KindRestarted:  {Name: "Restarted", From: frame.Agent, Parse: parseRestarted},
+	KindRollback:   {Name: "Rollback", From: frame.Rank, Parse: parseRollback},
+	KindResize:     {Name: "Resize", From: frame.Agent, Parse: parseResize},
+	KindMember:     {Name: "Member", From: frame.Agent, Parse: parseMember, Once: true},
+	KindToolPiece:  {Name: "ToolPiece", From: frame.Rank | frame.Agent, Parse: parseToolPiece},
+	KindToolRoom:   {Name: "ToolRoom", From: frame.Rank | frame.Agent, Parse: parseToolRoom},
+	KindFollow:     {Name: "Follow", From: frame.Rank | frame.Agent, Parse: parseFollow},
 }
 
 // Kind returns KindAsk.
@@ -412,30 +408,6 @@ func parseToolRoom(r *frame.Decoder) frame.Message {
 
 func (m ToolRoom) String() string {
 	return fmt.Sprintf("ToolRoom n=%v", m.N)
-}
-
-// Kind returns KindOverview.
-func (Overview) Kind() frame.Kind { return KindOverview }
-
-func parseOverview(r *frame.Decoder) frame.Message {
-	var m Overview
-	m.Decode(r)
-	return m
-}
-
-func (Overview) String() string { return "Overview" }
-
-// Kind returns KindOverviewReply.
-func (OverviewReply) Kind() frame.Kind { return KindOverviewReply }
-
-func parseOverviewReply(r *frame.Decoder) frame.Message {
-	var m OverviewReply
-	m.Decode(r)
-	return m
-}
-
-func (m OverviewReply) String() string {
-	return fmt.Sprintf("OverviewReply nodes=%v silent=%v cut=%v more=%v groups=%d rows=%d", m.Nodes, m.Silent, m.Cut, m.More, m.Groups.Len(), m.Rows.Len())
 }
 
 // Kind returns KindFollow.

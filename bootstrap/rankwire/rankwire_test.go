@@ -54,11 +54,7 @@ func relayedSamples() []frame.Message {
 		},
 		JobSpawned{Rank: 9, Refused: "why"}, JobSpawned{JobID: "0123456789abcdef", Namespace: "n"},
 		Failures{Ranks: NewSlotSpans(SlotSpan{First: 3, Count: 2}, SlotSpan{First: 70000, Count: 1})},
-		Follow{}, Follow{FollowEnd, 7}, Overview{}, OverviewReply{Standings{Nodes: 5, Silent: 1, Cut: 2, More: 3,
-			Groups: NewRankGroups(RankGroup{State: Waits, Op: 7, Call: Gather, Text: "poll", Count: 9, AgeMs: 5,
-				CPUMs: 6, Memory: 1 << 40, Ranks: NewSlotSpans(SlotSpan{First: 3, Count: 2})}),
-			Rows: NewRankRows(RankRow{Rank: 70000, Host: "h", PID: 4, State: Waits, Op: 7, Call: Gather, AgeMs: 5,
-				Kernel: 'S', CPUMs: 6, Busy: 1000, Memory: 1 << 40, CPUs: "0-3", HCA: "mlx5_0:1", Waits: "poll"})}},
+		Follow{}, Follow{FollowEnd, 7},
 	}
 }
 

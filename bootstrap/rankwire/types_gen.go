@@ -452,16 +452,6 @@ type Standings struct {
 	Rows   RankRows
 }
 
-// Overview asks what all ranks of the job do. One OverviewReply answers it. One is open on each link at a time,
-// however many ranks ask (decisions/0026).
-type Overview struct {
-}
-
-// OverviewReply is what all ranks of the job do.
-type OverviewReply struct {
-	Standings
-}
-
 // Follow is what one process of a program of Charm++ has reported for all: rank 0 to the root, and the root to all
 // others, which join the collective that it stands for (decisions/0029).
 type Follow struct {

@@ -34,7 +34,6 @@ func relayedSamples() []frame.Message {
 		)},
 		rankwire.Failures{Ranks: rankwire.NewSlotSpans(rankwire.SlotSpan{First: 3, Count: 2})},
 		rankwire.Follow{Step: rankwire.FollowResize},
-		rankwire.Overview{}, rankwire.OverviewReply{Standings: rankwire.Standings{Nodes: 5}},
 		rankwire.Resize{Layout: job.NewLayout([]job.Share{{Nodes: 2, Ranks: 3}})},
 	}
 }

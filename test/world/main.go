@@ -74,7 +74,6 @@ var scenarios = map[string]func(r *rank, arg string){
 	"large":       (*rank).large,
 	"leave":       func(r *rank, _ string) { r.left = true }, // without Finalize
 	"messages":    (*rank).messages,
-	"overview":    (*rank).overview,
 	"ranks":       (*rank).noSuchRanks,
 	"ring":        (*rank).ring,
 	"stuck":       (*rank).entersNoBarrier,

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 	"time"
 
@@ -94,21 +93,22 @@ func (r *rank) trySend(to int, m []byte) {
 }
 
 // departure lets all ranks but the last one send messages to the last rank and then call Finalize. The last rank starts
-// to receive when they wait in Finalize, and must get all messages. After Finalize every method must return
+// to receive when they have come to Finalize, and must get all messages. After Finalize every method must return
 // ErrFinalized.
 func (r *rank) departure() {
+	const finalizing = "finalizing"
 	last, count := r.Size()-1, 30
 	length := func(i int) int { return i * i * 13 % 3000 * (1 + i%7) }
 	if r.Rank() != last {
 		for i := range count {
 			r.noError(r.Send(r.ctx, last, value(r.Rank(), i, length(i))))
 		}
+		r.noError(r.Put(r.ctx, finalizing, nil))
 	} else {
-		waitfor.Require(r, "all remaining ranks wait in Finalize", func() bool {
-			o, err := r.Overview(r.ctx)
+		for from := range last {
+			_, err := r.Get(r.ctx, from, finalizing)
 			r.noError(err)
-			return !slices.ContainsFunc(o.Groups, func(g app.OverviewGroup) bool { return g.State == "joined" && g.Count > 1 })
-		})
+		}
 		for from := range last {
 			for i := range count {
 				got, err := r.RecvFrom(r.ctx, from)

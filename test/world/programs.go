@@ -67,30 +67,6 @@ func (r *rank) child(string) {
 	r.equal("[]\n0\n", string(out))
 }
 
-// overview calls Overview on all ranks at once. Then all ranks but the one with the number arg enter a barrier. That
-// rank calls Overview until the result shows the waiting ranks, prints the result, and enters the barrier, too.
-func (r *rank) overview(arg string) {
-	victim := number(arg)
-	_, err := r.Overview(r.ctx)
-	r.noError(err)
-	for r.Rank() == victim {
-		o, err := r.Overview(r.ctx)
-		r.noError(err)
-		for _, g := range o.Groups {
-			if g.State != "waits" || g.Count < r.Size()-1 {
-				continue
-			}
-			r.equal("Barrier", g.Collective)
-			first := o.Ranks[0]
-			r.equal([]any{victim, os.Getpid(), "joined"}, []any{first.Rank, first.PID, first.State})
-			fmt.Printf("%s wait for rank %d on %s; %d nodes, %d silent\n", g.Ranks, first.Rank, first.Host, o.Nodes,
-				o.Silent)
-			victim = -1
-		}
-	}
-	r.noError(r.Barrier(r.ctx))
-}
-
 // entersNoBarrier lets all ranks but the one with the number arg wait in a barrier, which that rank never enters.
 func (r *rank) entersNoBarrier(arg string) {
 	victim := number(arg)
