@@ -224,7 +224,12 @@ var launchOptions = []knob{
 	{names: "scalable-start hierarchical-start"},
 	{names: "timing", set: on(func(r *Request) *bool { return &r.Timing })},
 	{names: "trace", takes: value, set: func(r *Request, v string) error { return fileName(&r.Trace, v) }},
-	{names: "report", takes: value, set: func(r *Request, v string) error { return fileName(&r.Report, v) }},
+	{names: "report", takes: value, set: func(r *Request, v string) error {
+		if page, ok := strings.CutSuffix(v, ".svg"); ok {
+			return fmt.Errorf("SVG files were removed; hint: write --report %s.html", page)
+		}
+		return fileName(&r.Report, v)
+	}},
 	{names: "record", takes: value, set: func(r *Request, v string) error {
 		r.Launch.Record = true
 		return fileName(&r.Record, v)

@@ -41,6 +41,7 @@ func TestContradictions(t *testing.T) {
 		"--cpu-bind moon true":                     "not known",
 		"--bcast true":                             "not in this version",
 		"--preload-binary true":                    "not in this version",
+		"--report d/x.svg true":                    "SVG files were removed; hint: write --report d/x.html",
 		"-c 0 true":                                "whole number",
 		"-p 2 true":                                "resource manager",
 		"-N2 -H a,b,c true":                        "ranks per node",

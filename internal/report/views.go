@@ -3,7 +3,6 @@ package report
 import (
 	"io"
 	"os"
-	"strings"
 	"sync"
 
 	"ibrun/bootstrap/core"
@@ -121,11 +120,7 @@ func (v *Views) write() {
 	}
 	fill(v.trace, func(w io.Writer) error { return views.Trace(v.launch, w) })
 	fill(v.page, func(w io.Writer) error {
-		text := views.Page
-		if strings.HasSuffix(v.page.name, ".svg") {
-			text = views.Picture
-		}
-		_, err := io.WriteString(w, text(v.launch))
+		_, err := io.WriteString(w, views.Page(v.launch))
 		return err
 	})
 }

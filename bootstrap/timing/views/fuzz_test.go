@@ -41,7 +41,7 @@ func FuzzViews(f *testing.F) {
 			n.CPU, n.Error = time.Duration(number()), time.Duration(number())
 			l.Nodes = append(l.Nodes, timing.Node{Host: strings.Repeat("h", int(uint64(number())%300)), NodeTimes: n})
 		}
-		size := len(Page(l)) + len(Picture(l))
+		size := len(Page(l)) + len(picture(l))
 		s := l.Summarize()
 		s.Text(func(string, ...any) {})
 		_ = s.JSON(io.Discard) // numbers that are none are refused

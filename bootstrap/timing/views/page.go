@@ -30,7 +30,7 @@ func Page(l *timing.Launch) string {
 		`<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">`)
 	put(`<link rel="icon" href="data:,"><title>%s</title><style>%s</style></head><body>`,
 		html.EscapeString(title(l)), pageStyle)
-	b.WriteString(Picture(l))
+	b.WriteString(picture(l))
 	put("<h2>Phases</h2>\n" +
 		`<table id="phases"><tr><th class="l">phase</th><th>nodes</th>` +
 		`<th>p50</th><th>p99</th><th>max</th><th class="l">slowest</th></tr>`)

@@ -73,9 +73,9 @@ func rowHeight(nodes int) float64 {
 	return math.Max(leastRow, math.Min(mostRow, wantedHeight/float64(max(nodes, 1))))
 }
 
-// Picture draws the launch as an SVG: how many agents were up at what time, and
+// picture draws the launch as an SVG: how many agents were up at what time, and
 // a bar for each node, below the node that it was started by.
-func Picture(l *timing.Launch) string {
+func picture(l *timing.Launch) string {
 	row := rowHeight(len(l.Nodes))
 	top := float64(headHeight + curveHeight + gapHeight)
 	bottom := top + row*float64(len(l.Nodes)+1)

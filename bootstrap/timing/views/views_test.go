@@ -79,7 +79,7 @@ func elements(t *testing.T, text string) map[string]int {
 func TestPictureHasABarForEverySpan(t *testing.T) {
 	for _, n := range []int{1, 4, 64, 1000} {
 		l := timingtest.Made(n, "kary:4")
-		found := elements(t, Picture(l))
+		found := elements(t, picture(l))
 		require.Equal(t, n, found["g.row"])
 		require.Equal(t, n, found["path.edge"])
 		for p := range timing.Phases {
@@ -96,7 +96,7 @@ func TestPictureHasABarForEverySpan(t *testing.T) {
 			require.Less(t, found["text.host"], n/3, "names do not run into each other")
 		}
 	}
-	require.Less(t, len(Picture(timingtest.Made(64, "kary:4"))), 200<<10)
+	require.Less(t, len(picture(timingtest.Made(64, "kary:4"))), 200<<10)
 }
 
 // Nothing is fetched from anywhere, and a host's name stays a name.
@@ -118,13 +118,13 @@ func TestPictureOfAFailedLaunch(t *testing.T) {
 		l.Nodes[2].At[m] = job.Never
 	}
 	l.Nodes[7].NodeTimes = job.NewNodeTimes(7)
-	found := elements(t, Picture(l))
+	found := elements(t, picture(l))
 	require.Equal(t, 1, found["text.failed"])
 	require.Equal(t, 8, found["g.row"])
 	require.Contains(t, Page(l), "never")
 	s := l.Summarize()
 	require.Equal(t, 6, s.Up)
-	elements(t, Picture(&timing.Launch{Agents: 3}))
+	elements(t, picture(&timing.Launch{Agents: 3}))
 }
 
 func TestTicksAreRound(t *testing.T) {
