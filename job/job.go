@@ -194,16 +194,16 @@ type LaunchOptions struct {
 	Grace        time.Duration // from TERM to KILL
 	AgentPath    string        // path of an installed ibrun on the nodes; empty: find or ship
 	Verbose      bool
-	Timed        bool // agents tell how their part of the launch went
-	LateBinding  bool // subtrees are handed out as agents come up; for a greedy Tree
-	StartBarrier bool // ranks wait until it is settled which nodes take part
-	KeepGoing    bool // a rank that fails does not end the job: the others are told
-	Record       bool // agents keep what happened to them, and send it ahead of Exit
-	Contain      bool // a node's processes have a PID namespace of their own
-	Restarts     bool // a rank that fails starts again
-	RestartAll   bool // with Restarts: and all others with it
-	Hold         bool // ranks are started stopped, before the first instruction of their programs
-	Repair       bool // the loss of an agent costs its own node only: its parent adopts its children
+	Timed        bool   // agents tell how their part of the launch went
+	LateBinding  bool   // subtrees are handed out as agents come up; for a greedy Tree
+	StartBarrier bool   // ranks wait until it is settled which nodes take part
+	KeepGoing    bool   // a rank that fails does not end the job: the others are told
+	TraceEvents  string // file of the root's events and effects; that of a node has its host at the end; empty: none
+	Contain      bool   // a node's processes have a PID namespace of their own
+	Restarts     bool   // a rank that fails starts again
+	RestartAll   bool   // with Restarts: and all others with it
+	Hold         bool   // ranks are started stopped, before the first instruction of their programs
+	Repair       bool   // the loss of an agent costs its own node only: its parent adopts its children
 
 	// Starter is a resource manager's command that starts a process on a host of its job. In its
 	// words StarterHost and the like stand for the host. What runs there follows.

@@ -64,7 +64,7 @@ type loop struct {
 	cutOff   bool           // the link to the parent was given up as silent
 	helpers  sync.WaitGroup // starters of sessions
 	root     *rootSide      // nil unless this is the root
-	record   *recording     // nil: nobody wants it
+	tracer   *tracer        // nil unless --trace-events is given
 	jobID    string
 	reaped   bool                  // there is a reaper above this agent
 	handed   bool                  // its link is another agent's, which has ended
@@ -83,8 +83,7 @@ func newLoop(ctx context.Context, cfg core.Config) *loop {
 	t.Stop()
 	cfg.Join, cfg.Cores, cfg.Most = JoinParcels, min(runtime.NumCPU(), mostCores), mostSessions()
 	return &loop{
-		record: newRecording(cfg),
-		core:   core.New(cfg), path: cfg.Path, began: time.Now(), ctx: ctx,
+		core: core.New(cfg), path: cfg.Path, began: time.Now(), ctx: ctx,
 		events: make(chan any, eventQueue), over: make(chan struct{}),
 		timer: t, sessions: map[core.Link]*session{},
 		warn: func(string) {},
@@ -117,7 +116,7 @@ func (l *loop) run() {
 			l.pending = l.pending[1:]
 			now := time.Since(l.began)
 			effects := l.core.Step(now, ev)
-			l.record.add(now, ev, effects)
+			l.tracer.add(now, ev, effects)
 			for _, e := range effects {
 				if l.perform(e) {
 					return
@@ -154,7 +153,6 @@ func (l *loop) translate(got any) {
 			return
 		}
 		if m, ok := got.Msg.(wire.Launch); ok && l.starter == nil {
-			l.keepRecord(m.Job.Launch.Record, m.Nodes.At(0).Host, m.First)
 			if err := l.launched(m.Job); err != nil {
 				l.hear(core.LinkLost{Link: core.Up, Cause: err.Error()})
 				return
@@ -162,6 +160,9 @@ func (l *loop) translate(got any) {
 			if m.Job.Launch.Repair {
 				l.listenJoins(m.Job.ID, m.First, m.Level-1)
 			}
+			l.hear(got)
+			l.traceNode(m.Job.Launch.TraceEvents, m.Nodes.At(0).Host)
+			return
 		}
 		l.hear(got)
 	case core.Event:
@@ -177,9 +178,6 @@ func (l *loop) translate(got any) {
 func (l *loop) perform(e core.Effect) (last bool) {
 	switch e := e.(type) {
 	case core.Send:
-		if _, last := e.Msg.(wire.Exit); last {
-			l.sendRecord()
-		}
 		l.linkTo(e.To).send(e.Msg)
 	case core.StartChild:
 		l.starting = append(l.starting, e)

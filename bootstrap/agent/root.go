@@ -25,9 +25,6 @@ type RootConfig struct {
 	Out    *Sink
 	Report func(what any) // what core.Report carries; called on the loop, must not block
 	Warn   func(text string)
-	// Record gets what agents have recorded, in the form of package flight, if the job has failed
-	// and Job.Launch.Record is set.
-	Record func(file []byte)
 
 	// CCSPort, if not nil, is the port for clients of programs of Charm++ on this machine's
 	// loopback; 0: any. CCSKeys are those that they must know.
@@ -50,7 +47,6 @@ type rootSide struct {
 	stdin   chan int // bytes that may be read; the core owes at most a few windows
 	reading bool
 	outcome core.Outcome
-	records records
 	control *controlSide // nil: there is no control socket
 	ccs     *ccsSide
 
@@ -72,7 +68,12 @@ func RunRoot(ctx context.Context, cfg RootConfig) (core.Outcome, error) {
 	if err := l.launched(cfg.Job); err != nil {
 		return core.Outcome{Code: 125}, err
 	}
-	l.keepRecord(cfg.Job.Launch.Record, cfg.Host, 0)
+	if path := cfg.Job.Launch.TraceEvents; path != "" {
+		if err := l.startTrace(path); err != nil {
+			return core.Outcome{Code: 125}, err
+		}
+		defer l.tracer.close()
+	}
 	defer l.interrupts(cfg.Parent != nil)()
 	if cfg.Job.Output.Terminal {
 		defer l.resizes(cfg.Stdin)()
@@ -95,9 +96,6 @@ func RunRoot(ctx context.Context, cfg RootConfig) (core.Outcome, error) {
 	l.run()
 	l.fold()
 	cfg.Out.close()
-	if l.record != nil && cfg.Record != nil && l.root.outcome.Code != 0 {
-		cfg.Record(l.root.records.file(l.record))
-	}
 	return l.root.outcome, nil
 }
 
@@ -120,10 +118,6 @@ func (r *rootSide) perform(l *loop, e core.Effect) {
 		}
 		r.stdin <- e.N
 	case core.Report:
-		if m, ok := e.What.(wire.Record); ok {
-			r.records.add(m)
-			break
-		}
 		if _, launched := e.What.(core.LaunchDone); launched {
 			r.control.launched()
 		}

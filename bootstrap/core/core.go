@@ -377,7 +377,7 @@ func (c *Core) frame(from Link, m frame.Message) {
 	case rankwire.Tally:
 		k.tallied = true
 		c.tally.Add(m.Of)
-	case wire.Placed, wire.Record, rankwire.Notice:
+	case wire.Placed, rankwire.Notice:
 		c.reportToUser(m)
 	case rankwire.Name:
 		c.nameUp(from, m)

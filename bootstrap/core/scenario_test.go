@@ -143,7 +143,7 @@ func inOne(parcels rankwire.Parcels) rankwire.Parcels {
 //	tree kary:2, grace 2s, batch 1, stdin all, stdin 3, here 1, timeout 9s, patience 9s,
 //	kill-on-bad, keep-going, restart 3 (as often as that), restart-all 3, replaces (a lost one), eager,
 //	session 3s, learn, stats, timed, report, dealt, join,
-//	offspring, depth 8, credit 65536, record, contain, late, held, spares 2 (s0 and s1), least 3,
+//	offspring, depth 8, credit 65536, contain, late, held, spares 2 (s0 and s1), least 3,
 //	hosts (the job knows them), repair
 //	from running | from hello    the launch is over; and the agent's ranks have said hello
 //	from up                      the same, and the ranks are held
@@ -157,7 +157,7 @@ func newScenario(t *testing.T, plan string) *scenario {
 	flags := map[string]*bool{
 		"hosts": &hosts, "kill-on-bad": &cfg.Policy.KillOnBad, "offspring": &cfg.HasSpawner, "replaces": &launch.Replaces,
 		"late": &j.Launch.LateBinding, "repair": &j.Launch.Repair, "keep-going": &j.Launch.KeepGoing,
-		"record": &j.Launch.Record, "contain": &j.Launch.Contain, "timed": &j.Launch.Timed, "eager": &j.Transport.Eager,
+		"contain": &j.Launch.Contain, "timed": &j.Launch.Timed, "eager": &j.Transport.Eager,
 		"learn": &j.Transport.Learn, "stats": &j.Transport.Stats, "report": &j.Binding.Report,
 	}
 	for line := range strings.Lines(plan) {

@@ -65,8 +65,6 @@ func (c *Core) childLies(l Link, m frame.Message) (lie string) {
 		return c.lookups.BlocksLie(m.Values, k.part.Len(), k.hasNode)
 	case rankwire.Tally:
 		return lieIf(!c.job.Transport.Stats || k.tallied, "that nobody wants")
-	case wire.Record:
-		return lieIf(!c.job.Launch.Record || !k.hasNode(m.Node), "that nobody wants, or of another's node")
 	case wire.Placed:
 		return c.placedLies(k, m)
 	case rankwire.Name:

@@ -47,8 +47,6 @@ var lies = []struct{ plan, before, lie string }{
 	{"", "", "0 -> Fault what=fallback node=1 nodes=1"},
 	{"", "0 -> Ready up=2", "0 -> Waiting items=[{node=3}]"},
 	{"", "", "0 -> Swept killed=1"},
-	{"", "", "0 -> Record node=2"},
-	{"record", "", "0 -> Record node=1"},
 	{"from running", "", "up -> Sweep job=j"},
 	{"from running", "", "0 -> Answer rank=3"},
 	{"from running", "0 -> Ask rank=0", "0 -> Answer rank=0 value=@0/0/10.0.0.3:7"},

@@ -38,7 +38,7 @@ func init() {
 	// notForged lists the messages that the fuzz test of fuzz_lies_test.go never forges. sayable and sayableOfRestarts
 	// list those that it forges.
 	notForged := typesOf(
-		wire.Heartbeat{}, wire.Sweep{}, wire.Swept{}, wire.Record{}, rankwire.Restarted{}, rankwire.Rollback{},
+		wire.Heartbeat{}, wire.Sweep{}, wire.Swept{}, rankwire.Restarted{}, rankwire.Rollback{},
 		wire.Below{}, wire.Join{}, wire.Joined{}, wire.Resume{}, wire.State{}, wire.Report{}, wire.Passed{},
 		wire.Chunk{}, rankwire.Member{}, rankwire.ToolPiece{}, rankwire.ToolRoom{},
 	)

@@ -151,7 +151,7 @@ func EncodeLaunchOptions(w *frame.Encoder, m *job.LaunchOptions) {
 	w.Bool(m.StartBarrier)
 	w.Bool(m.KeepGoing)
 	w.Bool(m.Contain)
-	w.Bool(m.Record)
+	w.Text(m.TraceEvents)
 	w.Bool(m.Restarts)
 	w.Bool(m.Repair)
 	w.Bool(m.RestartAll)
@@ -189,7 +189,7 @@ func DecodeLaunchOptions(r *frame.Decoder, m *job.LaunchOptions) {
 	m.StartBarrier = r.Bool()
 	m.KeepGoing = r.Bool()
 	m.Contain = r.Bool()
-	m.Record = r.Bool()
+	m.TraceEvents = r.TextUpTo(frame.MaxSize)
 	m.Restarts = r.Bool()
 	m.Repair = r.Bool()
 	m.RestartAll = r.Bool()
@@ -800,16 +800,6 @@ func (m *Offspring) Decode(r *frame.Decoder) {
 	m.Timestamp = r.Bool()
 	m.Quiet = r.Bool()
 	m.Verbose = r.U32()
-}
-
-func (m Record) Encode(w *frame.Encoder) {
-	w.U32(uint32(m.Node))
-	w.Bytes(m.Data)
-}
-
-func (m *Record) Decode(r *frame.Decoder) {
-	m.Node = job.NodeIndex(r.U32())
-	m.Data = r.Bytes(MaxRecord)
 }
 
 func (m Floor) Encode(w *frame.Encoder) {

@@ -69,8 +69,7 @@ var dense = map[frame.Kind]func(size int) []frame.Message{
 		text := strings.Repeat("x", size/5)
 		return []frame.Message{Fault{What: FaultLost, Host: text, Parent: text, Phase: text, Cause: text, Tail: text}}
 	},
-	KindRecord: func(int) []frame.Message { return []frame.Message{Record{Data: make([]byte, MaxRecord)}} },
-	KindSweep:  func(size int) []frame.Message { return []frame.Message{Sweep{Job: strings.Repeat("x", size)}} },
+	KindSweep: func(size int) []frame.Message { return []frame.Message{Sweep{Job: strings.Repeat("x", size)}} },
 	KindRespawned: func(size int) []frame.Message {
 		return []frame.Message{Respawned{Count: 1, Cause: strings.Repeat("x", size)}}
 	},

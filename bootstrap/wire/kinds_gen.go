@@ -33,7 +33,6 @@ const (
 	KindSweep          frame.Kind = 28
 	KindSwept          frame.Kind = 29
 	KindOffspring      frame.Kind = 32
-	KindRecord         frame.Kind = 34
 	KindFloor          frame.Kind = 36
 	KindFloorSet       frame.Kind = 37
 	KindRespawn        frame.Kind = 38
@@ -109,7 +108,6 @@ var Vocabulary = frame.Vocabulary{
 	rankwire.KindJobSpawned: {Name: "JobSpawned", From: frame.Parent | frame.Root, Parse: rankwire.Vocabulary[rankwire.KindJobSpawned].Parse},
 	KindOffspring:           {Name: "Offspring", From: frame.Root, Parse: parseOffspring, Once: true},
 	rankwire.KindFailures:   {Name: "Failures", From: frame.Parent | frame.Child, Parse: rankwire.Vocabulary[rankwire.KindFailures].Parse},
-	KindRecord:              {Name: "Record", From: frame.Child, Parse: parseRecord},
 	KindFloor:               {Name: "Floor", From: frame.Parent, Parse: parseFloor},
 	KindFloorSet:            {Name: "FloorSet", From: frame.Child, Parse: parseFloorSet},
 	KindRespawn:             {Name: "Respawn", From: frame.Parent, Parse: parseRespawn},
@@ -445,19 +443,6 @@ func parseOffspring(r *frame.Decoder) frame.Message {
 
 func (m Offspring) String() string {
 	return fmt.Sprintf("Offspring spawn.rank=%v spawn.commands=%d spawn.preput=%d tree=%q killonbad=%v preflight=%v wait=%v prefix=%q label=%v timestamp=%v quiet=%v verbose=%v", m.Spawn.Rank, m.Spawn.Commands.Len(), m.Spawn.Preput.Len(), m.Tree, m.KillOnBad, m.Preflight, m.Wait, m.Prefix, m.Label, m.Timestamp, m.Quiet, m.Verbose)
-}
-
-// Kind returns KindRecord.
-func (Record) Kind() frame.Kind { return KindRecord }
-
-func parseRecord(r *frame.Decoder) frame.Message {
-	var m Record
-	m.Decode(r)
-	return m
-}
-
-func (m Record) String() string {
-	return fmt.Sprintf("Record node=%v data=%d", m.Node, len(m.Data))
 }
 
 // Kind returns KindFloor.

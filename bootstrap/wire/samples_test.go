@@ -53,7 +53,7 @@ func samples() []frame.Message {
 			Window: job.Window{Rows: 50, Cols: 132}}, Stdin: job.Stdin{Mode: job.StdinOne, Rank: 5},
 		Launch: job.LaunchOptions{Launcher: "ssh", Args: []string{"-p", "22"}, SSH: "auto", Tree: "kary:8:7ms,172ms",
 			Batch: 4, Timeout: 15 * time.Second, Grace: 2 * time.Second, Timed: true, LateBinding: true,
-			StartBarrier: true, KeepGoing: true, Contain: true, Record: true, Restarts: true, Repair: true,
+			StartBarrier: true, KeepGoing: true, Contain: true, TraceEvents: "/tmp/events", Restarts: true, Repair: true,
 			RestartAll: true, Starter: []string{"srun", "--nodelist=%h", "--het-group=%n"},
 			Numbers: []job.NumberedHosts{{Hosts: "n[1-2]", First: 1, Step: 1}}},
 	}
@@ -82,7 +82,6 @@ func samples() []frame.Message {
 		Floor{Serial: 3, Op: 1 << 20, First: 70000, Count: 2, Epoch: job.Epoch(3, 1)}, FloorSet{Serial: 3},
 		Respawn{Serial: 3, First: 70000, Count: 2, Epoch: job.Epoch(3, 1)},
 		Respawned{Serial: 3, First: 70000, Count: 2, Code: 126, Cause: "why"},
-		Record{Node: 7, Data: []byte("piece")},
 		Recall{Serial: 2, GraceMs: 2000}, Recalled{Serial: 2, Cause: "why"}, Rest{Serial: 3},
 		Replace{Number: 4, Part: last},
 		Replaced{Number: 4, Node: 65, Cause: "why"},

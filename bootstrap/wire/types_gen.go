@@ -14,7 +14,6 @@ import (
 // Limits.
 const (
 	MaxData          = 32 << 10           // bytes of output or input in one message
-	MaxRecord        = 64 << 10           // bytes of data in one Record
 	MaxSlowSessions  = 8                  // sessions in one Waiting: a person reads a few names
 	MaxParts         = 1 << 12            // parts of the share of a Launch
 	MaxLevel         = 1 << 20            // depth of an agent in the tree
@@ -283,12 +282,6 @@ type Offspring struct {
 	Timestamp bool
 	Quiet     bool
 	Verbose   uint32
-}
-
-// Record carries a piece of what package flight has recorded of an agent.
-type Record struct {
-	Node job.NodeIndex // on which the agent runs
-	Data []byte
 }
 
 // Floor says that ranks count from an epoch on (decisions/0020). Programs of these ranks with an older epoch end

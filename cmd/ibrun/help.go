@@ -73,8 +73,7 @@ launch
   --ccs-port PORT        clients of a Charm++ program connect to 127.0.0.1 here
   --ccs-auth FILE        and have to know a key of this file
   --timing, --trace FILE, --report FILE.html   see the launch (docs/timing.md)
-  --record FILE          keep what happens to agents, for FILE if the job fails
-  --replay FILE          print what agents of a record decided, and why
+  --trace-events FILE    write the events and effects of each agent as text
   --calibrate            print the measured launch costs that the planner uses
   --no-preflight         do not check program and directory on this host first
 

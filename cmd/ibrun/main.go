@@ -61,8 +61,6 @@ func command(args []string) int {
 	case options.Help:
 		_, _ = os.Stdout.WriteString(helpText)
 		return 0
-	case options.ReplayRecord:
-		return replay(r.Replay)
 	case options.MakeCapture:
 		return captureTo(r.Capture)
 	case options.ShowTopo:
@@ -162,7 +160,6 @@ func start(r *options.Request, p *plan.Plan, at plan.Surroundings, reporter *rep
 		Out:    agent.NewSink(out, errs, style(p, r.Label, r.Timestamp, r.Prefix, reporter)),
 		Report: reporter.Event, Warn: reporter.Warn, Offspring: plan.Offspring(r),
 		CCSPort: r.CCSPort, CCSKeys: keys,
-		Record: recordTo(r.Record, reporter.Line),
 	}
 	by.use(p, &cfg)
 	o, err := launch.Run(p, at, cfg)

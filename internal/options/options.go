@@ -34,6 +34,9 @@ var refused = map[string]string{
 const noCopy = "copying files to nodes is not in this version yet; put them where all nodes see them and leave the " +
 	"option out"
 
+// useTraceEvents is why --record and --replay are refused.
+const useTraceEvents = "it was removed; hint: write --trace-events FILE"
+
 // Short names for the table.
 const (
 	nothing  = cmdline.Nothing
@@ -230,14 +233,10 @@ var launchOptions = []knob{
 		}
 		return fileName(&r.Report, v)
 	}},
-	{names: "record", takes: value, set: func(r *Request, v string) error {
-		r.Launch.Record = true
-		return fileName(&r.Record, v)
-	}},
-	{names: "replay", takes: value, set: func(r *Request, v string) error {
-		r.Action = ReplayRecord
-		return fileName(&r.Replay, v)
-	}},
+	{names: "trace-events", takes: value,
+		set: func(r *Request, v string) error { return fileName(&r.Launch.TraceEvents, v) }},
+	{names: "record", takes: value, set: refuse(useTraceEvents)},
+	{names: "replay", takes: value, set: refuse(useTraceEvents)},
 	{names: "calibrate", set: act(PrintCosts)},
 	{names: "no-preflight", set: func(r *Request, _ string) error { r.Preflight = false; return nil }},
 	{names: "pmi-port", set: on(func(r *Request) *bool { return &r.PMIPort })},

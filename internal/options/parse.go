@@ -54,8 +54,7 @@ func Parse(args []string, read func(name string) ([]byte, error)) (*Request, err
 			return nil, err
 		}
 	}
-	if r.Action == MakeCapture || r.Action == ShowTopo || r.Action == PrintCosts ||
-		r.Action == ReplayRecord {
+	if r.Action == MakeCapture || r.Action == ShowTopo || r.Action == PrintCosts {
 		return r, nil
 	}
 	if r.Action == ExamineNodes {
@@ -124,8 +123,7 @@ func (p *reading) program(prog cmdline.Program, where string) error {
 	switch {
 	case where == "" && r.configFile != "" && len(r.Segments) == 0:
 		return nil
-	case where == "" && (r.Action == MakeCapture || r.Action == ExamineNodes || r.Action == PrintCosts ||
-		r.Action == ReplayRecord) && len(r.Segments) == 0:
+	case where == "" && (r.Action == MakeCapture || r.Action == ExamineNodes || r.Action == PrintCosts) && len(r.Segments) == 0:
 		return nil
 	case where == "" && r.Binding.Topo && r.Action == Run && len(r.Segments) == 0:
 		r.Action = ShowTopo

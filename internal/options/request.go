@@ -26,7 +26,6 @@ const (
 	ShowTopo                   // --display topo without a program
 	ExamineNodes               // --doctor
 	PrintCosts                 // --calibrate
-	ReplayRecord               // --replay
 )
 
 // Segment is one program of the command line, between colons.
@@ -112,8 +111,6 @@ type Request struct {
 	Stats   string // "text" or "json"
 	Timing  bool   // --timing
 	Trace   string // --trace: a file
-	Record  string // --record: a file
-	Replay  string // --replay: a file that --record has written
 	Report  string // --report: a file
 	Verbose int    // how often -v was given
 	Quiet   bool
@@ -266,8 +263,14 @@ func (r *Request) WantsViews() bool { return r.Timing || r.Trace != "" || r.Repo
 
 // checkViews finds what cannot go together.
 func (r *Request) checkViews() error {
-	if r.Trace != "" && r.Trace == r.Report {
+	events := r.Launch.TraceEvents
+	switch {
+	case r.Trace != "" && r.Trace == r.Report:
 		return exit.Usagef("--trace and --report both write %s: name two files", r.Trace)
+	case events != "" && events == r.Trace:
+		return exit.Usagef("--trace and --trace-events both write %s: name two files", events)
+	case events != "" && events == r.Report:
+		return exit.Usagef("--report and --trace-events both write %s: name two files", events)
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func inherited(parent *job.Job) job.Job {
 	child.Output = job.Output{Merge: parent.Output.Merge, Unbuffered: parent.Output.Unbuffered}
 	child.Binding.Slots, child.Binding.Report, child.Binding.Topo = nil, false, false
 	child.Transport.Stats = false
-	child.Launch.StartBarrier = false
+	child.Launch.StartBarrier, child.Launch.TraceEvents = false, ""
 	child.Spawner, child.Depth = parent.ID, parent.Depth+1
 	return child
 }

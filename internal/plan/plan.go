@@ -177,6 +177,9 @@ func (p *Plan) draft(r *options.Request, how job.LaunchOptions, at Surroundings)
 		draft.Limits = append(draft.Limits, job.Limit{Resource: uint8(n), Soft: l.Soft, Hard: l.Hard})
 	}
 	draft.Launch.Timed = r.WantsViews()
+	if name := how.TraceEvents; name != "" {
+		draft.Launch.TraceEvents = absolute(name, at.Cwd)
+	}
 	draft.Launch.StartBarrier, draft.Launch.KeepGoing = r.Spares > 0 || r.MinNodes > 0, !r.KillOnBad
 	draft.Binding.Slots = p.slots
 	if r.Numbering.Span {

@@ -50,7 +50,7 @@ func Load(
 	ask.Hosts, ask.Exclude, ask.NoLocal = r.Everywhere(), r.Exclude, r.NoLocal
 	ask.Manager = r.Manager
 	ask.Launch, ask.Tree, ask.PerNode, ask.Preflight, ask.Stdin = r.Launch, r.Tree, 1, false, "none"
-	ask.Binding.Bind = job.Unbound
+	ask.Binding.Bind, ask.Launch.TraceEvents = job.Unbound, ""
 	ask.Segments = []options.Segment{{Argv: []string{"/proc/self/exe", LoadRole}, Dir: "/"}}
 	p, err := plan.New(ask, at, launch.NewIdentity())
 	if err != nil {

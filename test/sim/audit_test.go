@@ -60,6 +60,11 @@ func (d *audit) stepped(a *agent, ev core.Event, effects []core.Effect) {
 		r = &record{ended: map[core.Link]bool{}, credit: map[core.Link]int{}, received: map[core.Link]time.Duration{}}
 		d.of[a] = r
 	}
+	if d.printLine != nil {
+		for _, line := range traceOf(d.w.now, ev, effects) {
+			d.printLine(a.host + " " + line)
+		}
+	}
 	d.write(a, "->", ev)
 	d.silent(a, r)
 	d.happened(a, r, ev)
@@ -83,9 +88,6 @@ func (d *audit) write(a *agent, mark string, v any) {
 		line += fmt.Sprintf(" %+v", v)
 	}
 	fmt.Fprintln(d.trace, line)
-	if d.printLine != nil {
-		d.printLine(line)
-	}
 }
 
 // happened takes in what an event tells an agent.

@@ -25,7 +25,7 @@ func TestFullSize(t *testing.T) {
 		"PMIBytesAtScale": TestPMIBytesAtScale, "PMIxAtScale": TestPMIxAtScale, "RandomDaemons": TestRandomDaemons,
 		"RandomFaults": TestRandomFaults, "RandomFaultsRepeat": TestRandomFaultsRepeat,
 		"RandomPairsCrossEdgesOnce": TestRandomPairsCrossEdgesOnce, "RandomRelaunches": TestRandomRelaunches,
-		"RandomRepairs": TestRandomRepairs, "RecordsReplay": TestRecordsReplay, "StencilAtScale": TestStencilAtScale,
+		"RandomRepairs": TestRandomRepairs, "StencilAtScale": TestStencilAtScale,
 		"MillionRanks": func(t *testing.T) {
 			began := time.Now()
 			TestMillionRanks(t)

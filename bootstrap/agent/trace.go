@@ -1,0 +1,56 @@
+package agent
+
+import (
+	"os"
+	"time"
+
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/trace"
+	"ibrun/internal/exit"
+	"ibrun/internal/owned"
+)
+
+// tracer writes the events and effects of this agent to a file. Each step is written at once, so that the file
+// is complete up to the end of an agent that is killed. A nil tracer does nothing.
+type tracer struct {
+	file *os.File
+	text []byte
+}
+
+// startTrace opens a file for the trace. What it contains is replaced.
+func (l *loop) startTrace(path string) error {
+	file, err := owned.Create(path)
+	if err != nil {
+		return exit.Usagef("option --trace-events: %s cannot be written: %v", path, exit.Cause(err))
+	}
+	_ = file.Truncate(0) // a pipe or a device has nothing to lose
+	l.tracer = &tracer{file: file}
+	return nil
+}
+
+// traceNode starts the trace of the agent of a node. A node that cannot write it is no reason to end the job.
+func (l *loop) traceNode(path, host string) {
+	if path == "" {
+		return
+	}
+	if err := l.startTrace(path + "." + host); err != nil {
+		l.warn(err.Error())
+	}
+}
+
+func (t *tracer) add(now time.Duration, ev core.Event, effects []core.Effect) {
+	if t == nil {
+		return
+	}
+	t.text = trace.Event(t.text[:0], now, ev)
+	for _, e := range effects {
+		t.text = trace.Effect(t.text, now, e)
+	}
+	_, _ = t.file.Write(t.text) // the job goes on without its trace
+}
+
+func (t *tracer) close() {
+	if t != nil {
+		t.file.Close()
+	}
+}
