@@ -101,7 +101,8 @@ func TestUnlistedFieldsAreLeftOut(t *testing.T) {
 func TestJobIsNotFormatted(t *testing.T) {
 	hidden := "hidden"
 	j := &job.Job{
-		ID: "j", Secret: [32]byte([]byte("hidden hidden hidden hidden hidd")), Preput: []job.KeyValue{{Key: hidden, Value: hidden}},
+		ID: "j", Secret: [32]byte([]byte("hidden hidden hidden hidden hidd")),
+		Preput:   []job.KeyValue{{Key: hidden, Value: hidden}},
 		Programs: []job.Program{{Argv: []string{hidden}, Env: []string{"A=" + hidden}, Dir: hidden}},
 		Own:      []job.RankVariable{{Name: hidden}},
 		Launch:   job.LaunchOptions{Exec: []string{hidden}, Args: []string{hidden}, AgentPath: hidden},

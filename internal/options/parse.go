@@ -123,7 +123,8 @@ func (p *reading) program(prog cmdline.Program, where string) error {
 	switch {
 	case where == "" && r.configFile != "" && len(r.Segments) == 0:
 		return nil
-	case where == "" && (r.Action == MakeCapture || r.Action == ExamineNodes || r.Action == PrintCosts) && len(r.Segments) == 0:
+	case where == "" && (r.Action == MakeCapture || r.Action == ExamineNodes || r.Action == PrintCosts) &&
+		len(r.Segments) == 0:
 		return nil
 	case where == "" && r.Binding.Topo && r.Action == Run && len(r.Segments) == 0:
 		r.Action = ShowTopo

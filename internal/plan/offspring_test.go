@@ -15,7 +15,7 @@ import (
 // names the parent's ranks.
 func TestSpawned(t *testing.T) {
 	line := []string{"-H", "login1:2,b:2", "-n", "3", "--stdin", "all", "--output", "o.%r", "--merge-stderr-to-stdout",
-		"--stats",
+		"--stats", "--trace-events", "/tmp/events",
 		"--report-bindings", "--min-nodes", "1", "--timeout", "9", "--wait", "5", "--fabric", "udp", "A=1", "true"}
 	parent := mustPlan(t, line...)
 	parent.Job.ID = "0123456789abcdef"
@@ -46,6 +46,8 @@ func TestSpawned(t *testing.T) {
 	require.False(t, p.Job.Transport.Stats)
 	require.Equal(t, "udp", p.Job.Transport.Fabric)
 	require.False(t, p.Job.Launch.StartBarrier)
+	require.Equal(t, "/tmp/events", parent.Job.Launch.TraceEvents)
+	require.Empty(t, p.Job.Launch.TraceEvents, "the files are the parent's")
 	require.Equal(t, "kary:2", p.Shape.Name())
 	require.Equal(t, p.Shape.String(), p.Job.Launch.Tree)
 	require.Equal(t, []any{true, from.Wait, time.Duration(0)},
