@@ -69,7 +69,7 @@ func RunRoot(ctx context.Context, cfg RootConfig) (core.Outcome, error) {
 		return core.Outcome{Code: 125}, err
 	}
 	if path := cfg.Job.Launch.TraceEvents; path != "" {
-		if err := l.startTrace(path); err != nil {
+		if err := l.startTrace(path, path); err != nil {
 			return core.Outcome{Code: 125}, err
 		}
 		defer l.tracer.close()

@@ -17,23 +17,24 @@ type tracer struct {
 	text []byte
 }
 
-// startTrace opens a file for the trace. What it contains is replaced.
-func (l *loop) startTrace(path string) error {
+// startTrace opens a file for the trace. What it contains is replaced. An error has the name that is given.
+func (l *loop) startTrace(path, name string) error {
 	file, err := owned.Create(path)
 	if err != nil {
-		return exit.Usagef("option --trace-events: %s cannot be written: %v", path, exit.Cause(err))
+		return exit.Usagef("option --trace-events: %s cannot be written: %v", name, exit.Cause(err))
 	}
 	_ = file.Truncate(0) // a pipe or a device has nothing to lose
 	l.tracer = &tracer{file: file}
 	return nil
 }
 
-// traceNode starts the trace of the agent of a node. A node that cannot write it is no reason to end the job.
+// traceNode starts the trace of the agent of a node. If it cannot be written, the job goes on. The warning does not
+// name the host, because ibrun prints equal warnings of several nodes once.
 func (l *loop) traceNode(path, host string) {
 	if path == "" {
 		return
 	}
-	if err := l.startTrace(path + "." + host); err != nil {
+	if err := l.startTrace(path+"."+host, path+".HOST"); err != nil {
 		l.warn(err.Error())
 	}
 }
