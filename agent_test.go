@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun"
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/fabric"
-	"ibrun/job"
+	"ibrun/internal/job"
 	"ibrun/lazy"
 	"ibrun/test/waitfor"
 )

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/rankwire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // Barrier waits until every rank has called it.

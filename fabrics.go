@@ -6,18 +6,18 @@ import (
 	"net/netip"
 	"os"
 
-	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/fabric"
 	"ibrun/fabric/ib"
 	"ibrun/fabric/udp"
+	"ibrun/internal/job"
 	"ibrun/internal/netiface"
-	"ibrun/internal/pseudo"
-	"ibrun/internal/spin"
-	"ibrun/job"
+	"ibrun/internal/poll"
+	"ibrun/internal/proc"
 	"ibrun/lazy"
 	"ibrun/lazy/upgrade"
 	"ibrun/topo"
-	"ibrun/topo/near"
+	"ibrun/topo/bind"
 )
 
 // hcaVariable names the port that this node's agent chose for the rank.
@@ -35,7 +35,7 @@ func onInfiniBand(how job.Transport, looking bool) (yes bool, why string) {
 	case how.Iface != "":
 		return false, "--iface names an interface"
 	case os.Getenv(hcaVariable) == "" && looking:
-		return false, cmp.Or(near.None(topo.Read(pseudo.Here())), hcaVariable+" is not set")
+		return false, cmp.Or(bind.None(topo.Read(proc.Here())), hcaVariable+" is not set")
 	case os.Getenv(hcaVariable) == "":
 		return false, "no InfiniBand or RoCE port is usable here"
 	}
@@ -141,14 +141,14 @@ func (w *World) openEthernet(why string, to fabric.Sink) (fabric.Fabric, error) 
 const ownCoresVariable = "IBRUN_OWN_CORES"
 
 // spinner says how long a rank polls before it sleeps.
-func spinner(how job.Poll) spin.Spinner {
+func spinner(how job.Poll) poll.Spinner {
 	switch {
 	case how == job.PollSpin:
-		return spin.New(spin.Long, true)
+		return poll.NewSpinner(poll.Long, true)
 	case how == job.PollAuto && os.Getenv(ownCoresVariable) == "1":
-		return spin.New(spin.Short, false)
+		return poll.NewSpinner(poll.Short, false)
 	}
-	return spin.Spinner{}
+	return poll.Spinner{}
 }
 
 func chooseEthernet(w rankwire.Welcome) (netiface.Choice, error) {

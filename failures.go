@@ -3,8 +3,8 @@ package ibrun
 import (
 	"slices"
 
-	"ibrun/bootstrap/rankwire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // Failures returns the ranks that have failed so far, in the order in which this rank was told, and

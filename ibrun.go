@@ -12,10 +12,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ibrun/bootstrap/rankctl"
-	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/wire/rankwire"
+
 	"ibrun/fabric"
-	"ibrun/job"
+	"ibrun/internal/job"
 	"ibrun/lazy"
 )
 
@@ -24,7 +24,7 @@ import (
 type World struct {
 	table   *lazy.Table
 	log     *slog.Logger
-	control *rankctl.Channel // nil: a job of one rank
+	control *rankwire.Channel // nil: a job of one rank
 	welcome rankwire.Welcome
 	layout  atomic.Pointer[job.Layout] // of the job now
 	first   job.Slot                   // of this node
@@ -85,8 +85,8 @@ func Init(ctx context.Context, options ...Option) (*World, error) {
 		return nil, err
 	}
 	began := time.Now()
-	control, welcome, err := rankctl.Open(ctx)
-	if errors.Is(err, rankctl.ErrNone) {
+	control, welcome, err := rankwire.OpenChannel(ctx)
+	if errors.Is(err, rankwire.ErrNoAgent) {
 		control, welcome = nil, rankwire.Welcome{Layout: job.NewLayout([]job.Share{{Nodes: 1, Ranks: 1}}), Epoch: 1}
 	} else if err != nil {
 		return nil, &AgentError{err}
@@ -95,7 +95,7 @@ func Init(ctx context.Context, options ...Option) (*World, error) {
 }
 
 // join makes a world over an open control channel.
-func join(control *rankctl.Channel, welcome rankwire.Welcome, answer time.Duration, c config) (*World, error) {
+func join(control *rankwire.Channel, welcome rankwire.Welcome, answer time.Duration, c config) (*World, error) {
 	w := &World{
 		log: c.log, control: control, welcome: welcome, over: make(chan struct{}), op: welcome.Op,
 		mark:     mark(welcome.Epoch),
@@ -159,7 +159,7 @@ func (w *World) publish(later bool) error {
 
 // resolver implements lazy.Resolver by messages to the agent.
 type resolver struct {
-	control *rankctl.Channel
+	control *rankwire.Channel
 	mark    string // before keys, as in World
 }
 

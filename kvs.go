@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strings"
 
-	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/fabric"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // Put puts a value on the key-value store (KVS) under this rank's name. This node's agent keeps it;

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // Send sends a message to a rank, this one included. When it returns, the message is on its way or

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/wire/rankwire"
 )
 
 // Option changes what Init does. Most programs need none.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/wire/rankwire"
 )
 
 // Resize is a change of the number of ranks in the job. Ranks below both numbers stay; they keep

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"ibrun/bootstrap/rankwire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // Restarted returns how often this rank was restarted: 0 at first. It has the value of

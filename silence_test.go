@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun"
-	"ibrun/bootstrap/rankwire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // records is a writer for a logger, which hands over one record at a time.

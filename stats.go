@@ -3,7 +3,7 @@ package ibrun
 import (
 	"time"
 
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // Stats is what one rank has counted since Init. Fields are added in later versions, none is

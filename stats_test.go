@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // notOfARank are counts of agents, and of PMI, which a program of this package does not use.

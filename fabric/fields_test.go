@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/fields"
+	"ibrun/test/fields"
 )
 
 // kindFields are the fields of a tuple besides its kind, rails and path: those that its kind has.

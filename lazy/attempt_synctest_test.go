@@ -14,7 +14,7 @@ import (
 
 	"ibrun/fabric"
 	"ibrun/fabric/mem"
-	"ibrun/job"
+	"ibrun/internal/job"
 	"ibrun/lazy/peer"
 )
 

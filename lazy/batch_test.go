@@ -10,7 +10,7 @@ import (
 
 	"ibrun/fabric"
 	"ibrun/fabric/mem"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // counted is a fabric that counts the calls which send.

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/fabric/mem"
-	"ibrun/job"
+	"ibrun/internal/job"
 	"ibrun/lazy/upgrade"
 	"ibrun/test/waitfor"
 )

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"ibrun/internal/turns"
+	"ibrun/internal/poll"
 )
 
 // driver is what brings messages, and can be made to by a receiver who waits for them: a fabric, or
@@ -34,7 +34,7 @@ type streamDriver struct {
 	s    *stream
 	from uint32
 	in   *inbox
-	turn *turns.Turn
+	turn *poll.Turn
 	conn net.Conn // nil: who reads cannot be woken, so only the goroutine may
 
 	mu    sync.Mutex // of the deadline
@@ -51,7 +51,7 @@ type streamDriver struct {
 // io.EOF if it ended between two messages, errEndMark if it may go on later. Came is how many they
 // were.
 func (s *stream) receive(from uint32, in *inbox, memory *bufferPool) (came uint64, err error) {
-	d := &streamDriver{s: s, from: from, in: in, turn: turns.New(), r: newReader(s.conn, memory)}
+	d := &streamDriver{s: s, from: from, in: in, turn: poll.NewTurn(), r: newReader(s.conn, memory)}
 	defer d.r.end()
 	d.r.spin = s.spin
 	defer d.turn.End()

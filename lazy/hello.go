@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"ibrun/fabric"
-	"ibrun/job"
+	"ibrun/internal/job"
 	"ibrun/lazy/upgrade"
 )
 

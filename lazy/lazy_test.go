@@ -15,7 +15,7 @@ import (
 
 	"ibrun/fabric"
 	"ibrun/fabric/mem"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // fabrics returns the ways between nodes that tests go. Those with label ib set it to InfiniBand.

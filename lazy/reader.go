@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/fabric"
-	"ibrun/internal/spin"
+	"ibrun/internal/poll"
 )
 
 // reader takes messages off a stream: several with one system call if they are short, and the rest
@@ -45,7 +45,7 @@ type reader struct {
 	call func(fd uintptr) bool
 	try  func() bool
 
-	spin spin.Spinner
+	spin poll.Spinner
 }
 
 const (

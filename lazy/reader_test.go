@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/fabric"
-	"ibrun/internal/spin"
-	"ibrun/job"
+	"ibrun/internal/job"
+	"ibrun/internal/poll"
 	"ibrun/test/waitfor"
 )
 
@@ -67,7 +67,7 @@ func TestReader(t *testing.T) {
 				var memory bufferPool
 				in := newReader(hide(far), &memory)
 				if seed%2 > 0 {
-					in.spin = spin.New(spin.Short, seed%4 > 1)
+					in.spin = poll.NewSpinner(poll.Short, seed%4 > 1)
 				}
 				var got [][]byte
 				var err error

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"ibrun/job"
+	"ibrun/internal/job"
 	"ibrun/lazy/peer"
 	"ibrun/lazy/upgrade"
 )

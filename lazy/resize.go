@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"ibrun/fabric"
-	"ibrun/job"
+	"ibrun/internal/job"
 	"ibrun/lazy/upgrade"
 )
 

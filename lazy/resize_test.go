@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/fabric/mem"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // When nodes leave the job and others come with the same numbers, what is known of all other ranks

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"ibrun/fabric"
-	"ibrun/job"
+	"ibrun/internal/job"
 	"ibrun/lazy/peer"
 )
 

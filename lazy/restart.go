@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"ibrun/job"
+	"ibrun/internal/job"
 	"ibrun/lazy/peer"
 	"ibrun/lazy/upgrade"
 )

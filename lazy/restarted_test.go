@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/fabric/mem"
-	"ibrun/job"
+	"ibrun/internal/job"
 	"ibrun/lazy/peer"
 	"ibrun/test/waitfor"
 )

@@ -17,7 +17,7 @@ import (
 
 	"ibrun/fabric"
 	"ibrun/fabric/mem"
-	"ibrun/job"
+	"ibrun/internal/job"
 	"ibrun/lazy/peer"
 	"ibrun/test/waitfor"
 )

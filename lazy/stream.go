@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/fabric"
-	"ibrun/internal/spin"
+	"ibrun/internal/poll"
 	"ibrun/lazy/upgrade"
 )
 
@@ -34,7 +34,7 @@ type stream struct {
 	resumed bool    // what was kept goes another way
 	peers   uint64  // messages that the peer had by then
 
-	spin spin.Spinner // of who reads
+	spin poll.Spinner // of who reads
 
 	reading bool   // under the lock of remote peers, as is
 	came    uint64 // messages that were received

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"ibrun/fabric"
-	"ibrun/internal/spin"
-	"ibrun/job"
+	"ibrun/internal/job"
+	"ibrun/internal/poll"
 	"ibrun/lazy/peer"
 	"ibrun/lazy/upgrade"
 )
@@ -87,7 +87,7 @@ type Config struct {
 	// 0 for what one datagram carries.
 	Worth upgrade.Worth
 	// Spin is how long who waits for a stream polls before it sleeps.
-	Spin spin.Spinner
+	Spin poll.Spinner
 	// Streams moves every pair to a stream before its first message.
 	Streams bool
 	// Answer is how long this node's agent took to answer; 0: not known. What

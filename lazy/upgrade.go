@@ -8,7 +8,7 @@ import (
 	"net"
 
 	"ibrun/fabric"
-	"ibrun/job"
+	"ibrun/internal/job"
 	"ibrun/lazy/peer"
 	"ibrun/lazy/upgrade"
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/fabric"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // wires returns the fabrics whose streams are not made in this process.

@@ -15,7 +15,7 @@ import (
 	"ibrun/fabric"
 	"ibrun/fabric/mem"
 	"ibrun/fabric/udp"
-	"ibrun/job"
+	"ibrun/internal/job"
 	"ibrun/lazy/upgrade"
 	"ibrun/test/waitfor"
 )

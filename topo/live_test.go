@@ -6,13 +6,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/pseudo"
+	"ibrun/internal/proc"
 	"ibrun/topo"
 )
 
 // TestLive reads this machine in both ways: what is quick about one changes nothing.
 func TestLive(t *testing.T) {
-	slow, quick := topo.Read(os.DirFS("/")), topo.Read(pseudo.Here())
+	slow, quick := topo.Read(os.DirFS("/")), topo.Read(proc.Here())
 	require.GreaterOrEqual(t, quick.Load, 0.0)
 	slow.Load = quick.Load // the mean of a minute, which may have passed
 	require.Equal(t, slow, quick)

@@ -16,7 +16,7 @@ import (
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/spawn"
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // ccsSide is the root's side of requests to programs of Charm++ (docs/dev/decisions/0029-charm.md): who

@@ -3,12 +3,12 @@ package agent
 import (
 	"net/netip"
 
-	"ibrun/bootstrap/charmserver"
+	"ibrun/bootstrap/clients/charm"
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/spawn"
 	"ibrun/bootstrap/wire"
+	"ibrun/internal/job"
 	"ibrun/internal/netiface"
-	"ibrun/job"
 )
 
 // fromCharm takes in what comes of programs of Charm++, and reports whether got is of them.
@@ -74,32 +74,32 @@ func textOf(err error) string {
 }
 
 // obeyCharm obeys the server of programs of Charm++.
-func (l *loop) obeyCharm(effects []charmserver.Effect) {
+func (l *loop) obeyCharm(effects []charm.Effect) {
 	for _, e := range effects {
 		switch e := e.(type) {
-		case charmserver.Bytes:
+		case charm.Bytes:
 			l.ranks.SendCharm(e.Call, e.Bytes)
-		case charmserver.Admit:
+		case charm.Admit:
 			l.ranks.BindCharm(e.Call, e.Rank)
-		case charmserver.HangUp:
+		case charm.HangUp:
 			l.ranks.HangUpCharm(e.Call)
-		case charmserver.Hold:
+		case charm.Hold:
 			l.ranks.HoldCharm(e.Call, e.Held)
-		case charmserver.Mute:
+		case charm.Mute:
 			l.ranks.Mute(e.Rank)
-		case charmserver.ClientFrame:
+		case charm.ClientFrame:
 			l.hear(core.RankFrame{Rank: e.Rank, Msg: e.Msg})
-		case charmserver.Print:
+		case charm.PrintText:
 			l.hear(core.RankOutput{Rank: e.Rank, Stream: e.Stream, Data: e.Text})
-		case charmserver.InputRead:
+		case charm.InputRead:
 			l.hear(core.RankInputRead{Rank: e.Rank, N: e.N})
-		case charmserver.Drained:
+		case charm.Drained:
 			l.hear(core.RankDrained{Rank: e.Rank})
-		case charmserver.FirstClient:
+		case charm.FirstClient:
 			l.hear(core.MPIFindings{MPIFindings: job.MPIFindings{SpokePMI: true}})
-		case charmserver.Replied:
+		case charm.Replied:
 			l.hear(core.CCSReplied{CCSReply: wire.CCSReply{ID: e.ID, Rank: e.Rank, Trouble: e.Trouble, Data: e.Data}})
-		case charmserver.Warn:
+		case charm.Warn:
 			l.warn(e.Text)
 		}
 	}

@@ -3,16 +3,16 @@ package agent
 import (
 	"time"
 
+	"ibrun/bootstrap/clients/pmi"
+	"ibrun/bootstrap/clients/pmixserver"
 	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/pmiserver"
-	"ibrun/bootstrap/pmixserver"
-	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/spawn"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // JoinParcels makes few parcels of those of a barrier.
-func JoinParcels(p rankwire.Parcels) rankwire.Parcels { return pmixserver.Join(pmiserver.Join(p)) }
+func JoinParcels(p rankwire.Parcels) rankwire.Parcels { return pmixserver.Join(pmi.Join(p)) }
 
 // fromRanks takes in what comes of this node's ranks: the servers of PMI and PMIx hear of it before
 // the core does.
@@ -73,30 +73,30 @@ func placement(n spawn.PMIxNode) pmixserver.Placement {
 }
 
 // obeyPMI obeys the PMI server.
-func (l *loop) obeyPMI(effects []pmiserver.Effect) {
+func (l *loop) obeyPMI(effects []pmi.Effect) {
 	for _, e := range effects {
 		switch e := e.(type) {
-		case pmiserver.Words:
+		case pmi.Words:
 			if e.Call != 0 {
 				l.ranks.Answer(e.Call, e.Bytes)
 			} else {
 				l.ranks.Reply(e.Rank, e.Bytes)
 			}
-		case pmiserver.Bind:
+		case pmi.Bind:
 			rank, refused := l.ranks.Bind(e.Call, e.ID)
 			if refused == "" && !l.pmix.Take(rank) {
 				refused = pmixserver.AfterPMIx
 			}
 			l.obeyPMI(l.server.Bound(e.Call, rank, refused))
-		case pmiserver.HangUp:
+		case pmi.HangUp:
 			l.ranks.HangUp(e.Call)
-		case pmiserver.ClientFrame:
+		case pmi.ClientFrame:
 			l.hear(core.RankFrame{Rank: e.Rank, Msg: e.Msg})
-		case pmiserver.BulkFetch:
+		case pmi.BulkFetch:
 			l.hear(core.BulkRequested{Fence: e.Fence})
-		case pmiserver.FirstClient:
+		case pmi.FirstClient:
 			l.hear(core.MPIFindings{MPIFindings: job.MPIFindings{SpokePMI: true}})
-		case pmiserver.Warn:
+		case pmi.Warn:
 			l.warn(e.Text)
 		}
 	}

@@ -10,10 +10,10 @@ import (
 
 	"ibrun/bootstrap/control"
 	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
-	"ibrun/internal/standing"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/rankwire"
+
+	"ibrun/internal/job"
 )
 
 // controlSide answers the callers of the control socket (docs/dev/decisions/0025-control.md).
@@ -113,7 +113,7 @@ func (c *controlSide) answer(r control.Request, put func(control.Response) error
 	refuse := func(format string, args ...any) {
 		_ = put(control.Response{Error: fmt.Sprintf(format, args...), Done: true})
 	}
-	ranks, err := standing.Ranks(c.job.Load().Layout, r.Ranks)
+	ranks, err := control.ParseRanks(c.job.Load().Layout, r.Ranks)
 	if err != nil {
 		refuse("%v", err)
 		return
@@ -174,7 +174,7 @@ func (c *controlSide) answer(r control.Request, put func(control.Response) error
 	if !ok {
 		return
 	}
-	of := standing.Of(c.job.Load().Layout, s)
+	of := control.StandingOf(c.job.Load().Layout, s)
 	_ = put(control.Response{Standing: &of, Done: true})
 }
 
@@ -221,7 +221,7 @@ func (c *controlSide) stay() bool {
 // attach sends what ranks print until the caller goes or the job is over.
 func (c *controlSide) attach(r control.Request, put func(control.Response) error, gone <-chan struct{}) {
 	only := map[job.Rank]bool{}
-	spans, _ := standing.Ranks(c.job.Load().Layout, r.Ranks)
+	spans, _ := control.ParseRanks(c.job.Load().Layout, r.Ranks)
 	for s := range spans.All() {
 		for slot := s.First; slot < s.End(); slot++ {
 			only[c.job.Load().Layout.Rank(slot)] = true

@@ -2,9 +2,8 @@ package agent
 
 import (
 	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/inspect"
 	"ibrun/bootstrap/spawn"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // daemonSet are the daemons of an order on this node.
@@ -55,7 +54,7 @@ func (l *loop) attached(rank job.Slot) func() int {
 	ranks := l.ranks
 	return func() int {
 		pid := ranks.Process(rank).PID
-		if look, lives := (&inspect.Looks{}).At(pid); lives {
+		if look, lives := (&spawn.Looks{}).At(pid); lives {
 			pid = look.Worker()
 		}
 		return pid

@@ -11,7 +11,7 @@ import (
 	"ibrun/bootstrap/core/daemons"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/hostlist"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // exec is a caller whose daemons run. What the core gives is taken by the caller's goroutine, and

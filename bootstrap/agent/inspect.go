@@ -8,10 +8,9 @@ import (
 
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/core/queries"
-	"ibrun/bootstrap/inspect"
-	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/spawn"
 	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/wire/rankwire"
 )
 
 // stackMost bounds what a tool may take for the stack of one rank.
@@ -20,7 +19,7 @@ const stackMost = 20 * time.Second
 // inspect looks at the ranks of this node, in a goroutine of its own: it may take seconds.
 func (l *loop) inspect(e core.Inspect) {
 	if l.looks == nil {
-		l.looks = &inspect.Looks{}
+		l.looks = &spawn.Looks{}
 	}
 	processes := make([]spawn.Process, len(e.Ranks))
 	for i, r := range e.Ranks {
@@ -35,9 +34,9 @@ func (l *loop) inspect(e core.Inspect) {
 		if e.What == rankwire.ShowStacks {
 			texts = make([]string, len(e.Ranks))
 		}
-		tool := inspect.Tool{}
+		tool := spawn.Tool{}
 		if texts != nil {
-			tool = inspect.FindTool()
+			tool = spawn.FindTool()
 		}
 		patience := min(stackMost, time.Duration(e.PatienceMs)*time.Millisecond/2)
 		until := time.Now().Add(patience)
@@ -52,7 +51,7 @@ func (l *loop) inspect(e core.Inspect) {
 				rows[i] = row
 				return
 			}
-			look, lives := inspect.Look{}, false
+			look, lives := spawn.Look{}, false
 			if processes[i].PID != 0 {
 				look, lives = looks.At(processes[i].PID)
 			}
@@ -64,7 +63,7 @@ func (l *loop) inspect(e core.Inspect) {
 				if most := time.Until(until); most > 0 {
 					texts[i] = tool.Stack(look, most)
 				} else {
-					texts[i] = inspect.Tool{}.Stack(look, 0)
+					texts[i] = spawn.Tool{}.Stack(look, 0)
 				}
 			}
 			rows[i] = row

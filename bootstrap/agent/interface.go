@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"ibrun/internal/job"
 	"ibrun/internal/netiface"
-	"ibrun/job"
 )
 
 // interfaces are the network interfaces that ranks of this node should be told

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/wire/frame"
 )
 
 // link is the sending side of the stream to one neighbour. It has two queues,

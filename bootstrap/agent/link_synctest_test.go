@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/wire/frame"
 )
 
 // A neighbour that reads nothing: sending never waits, and drain waits as long

@@ -14,15 +14,14 @@ import (
 	"sync"
 	"time"
 
-	"ibrun/bootstrap/charmserver"
+	"ibrun/bootstrap/clients/charm"
+	"ibrun/bootstrap/clients/pmi"
+	"ibrun/bootstrap/clients/pmixserver"
 	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/inspect"
-	"ibrun/bootstrap/pmiserver"
-	"ibrun/bootstrap/pmixserver"
 	"ibrun/bootstrap/remote"
 	"ibrun/bootstrap/spawn"
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // eventQueue is the number of events that may wait for the loop. Posting to a
@@ -50,9 +49,9 @@ type loop struct {
 	starter  *remote.Starter
 	cores    cores
 	ranks    *spawn.Set
-	server   *pmiserver.Server // of ranks
+	server   *pmi.Server // of ranks
 	pmix     *pmixserver.Server
-	charm    *charmserver.Server
+	charm    *charm.Server
 	charmJob *job.Job        // that the server is of
 	charmAt  *[4]byte        // this node's address for datagrams; nil: not looked for
 	placed   *spawn.PMIxNode // what that was told of this node; nil: nothing yet
@@ -68,7 +67,7 @@ type loop struct {
 	jobID    string
 	reaped   bool                  // there is a reaper above this agent
 	handed   bool                  // its link is another agent's, which has ended
-	looks    *inspect.Looks        // nil: nobody has asked for its ranks
+	looks    *spawn.Looks          // nil: nobody has asked for its ranks
 	daemons  map[uint32]*daemonSet // by the number of their order; nil: there are none
 }
 

@@ -9,16 +9,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/bootstrap/charmserver"
+	"ibrun/bootstrap/clients/charm"
+	"ibrun/bootstrap/clients/pmi"
+	"ibrun/bootstrap/clients/pmixserver"
 	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/pmiserver"
-	"ibrun/bootstrap/pmixserver"
-	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/remote"
 	"ibrun/bootstrap/spawn"
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // A full queue of events holds up who posts, reader of a link or starter of a
@@ -137,11 +137,11 @@ func TestHeardInOrder(t *testing.T) {
 	l := newLoop(t.Context(), core.Config{})
 	l.warn = func(text string) { l.hear(core.Notice{Text: text}) }
 	j := &job.Job{ID: "j", Size: 1, Nodes: 1, Layout: job.NewLayout([]job.Share{{Nodes: 1, Ranks: 1}})}
-	l.server, l.pmix = pmiserver.New(j, 0), pmixserver.New(j, job.Node{Ranks: 1}, 0)
-	l.charm = charmserver.New(j, job.Node{Ranks: 1}, 0)
-	l.obeyPMI([]pmiserver.Effect{
-		pmiserver.FirstClient{}, pmiserver.ClientFrame{Rank: 1, Msg: rankwire.Hello{}}, pmiserver.Warn{Text: "w"},
-		pmiserver.BulkFetch{Fence: 2}, pmiserver.ClientFrame{Rank: 1, Msg: rankwire.Finalize{}},
+	l.server, l.pmix = pmi.NewServer(j, 0), pmixserver.New(j, job.Node{Ranks: 1}, 0)
+	l.charm = charm.NewServer(j, job.Node{Ranks: 1}, 0)
+	l.obeyPMI([]pmi.Effect{
+		pmi.FirstClient{}, pmi.ClientFrame{Rank: 1, Msg: rankwire.Hello{}}, pmi.Warn{Text: "w"},
+		pmi.BulkFetch{Fence: 2}, pmi.ClientFrame{Rank: 1, Msg: rankwire.Finalize{}},
 	})
 	l.translate(spawn.Exited{Rank: 0, Status: job.Status{Code: 3}})
 	l.hear(nil)

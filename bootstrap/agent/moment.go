@@ -2,7 +2,7 @@ package agent
 
 import (
 	"ibrun/bootstrap/remote"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // moments are the phases of a session that the launch is timed by.

@@ -14,9 +14,9 @@ import (
 	"ibrun/bootstrap/reaper"
 	"ibrun/bootstrap/remote"
 	"ibrun/internal/build"
-	"ibrun/internal/owned"
-	"ibrun/internal/parked"
+	"ibrun/internal/poll"
 	"ibrun/internal/proc"
+	"ibrun/internal/safefile"
 )
 
 // linkBuffer holds the small frames that come together; large ones pass it by.
@@ -49,7 +49,7 @@ func Main() int {
 	l.watchSignals()
 	go l.up.write(os.Stdout)
 	l.post(core.Opened{})
-	go l.readUp(l.up, parked.Reader(os.Stdin))
+	go l.readUp(l.up, poll.ParkedReader(os.Stdin))
 	l.run()
 	if l.server != nil {
 		removeShared(l.server.Shared())
@@ -81,7 +81,7 @@ func (l *loop) code() int {
 // name anything there: what is not this user's stays.
 func removeShared(paths []string) {
 	for _, path := range paths {
-		if dir, err := owned.Open(filepath.Dir(path)); err == nil {
+		if dir, err := safefile.Open(filepath.Dir(path)); err == nil {
 			_ = dir.Remove(filepath.Base(path)) // most are gone
 			dir.Close()
 		}

@@ -8,14 +8,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ibrun/bootstrap/clients/pmixserver"
 	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/pmixserver"
-	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/spawn"
 	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 	"ibrun/internal/proc"
-	"ibrun/job"
 )
 
 // SpawnedRole is the hidden role of ibrun in which it runs a job that a rank

@@ -3,14 +3,14 @@ package agent
 import (
 	"syscall"
 
-	"ibrun/bootstrap/charmserver"
+	"ibrun/bootstrap/clients/charm"
+	"ibrun/bootstrap/clients/pmi"
+	"ibrun/bootstrap/clients/pmixserver"
 	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/pmiserver"
-	"ibrun/bootstrap/pmixserver"
 	"ibrun/bootstrap/spawn"
 	"ibrun/bootstrap/wire"
+	"ibrun/internal/job"
 	"ibrun/internal/proc"
-	"ibrun/job"
 )
 
 // performRanks does the effects that concern this node's ranks and reports
@@ -18,8 +18,8 @@ import (
 func (l *loop) performRanks(e core.Effect) bool {
 	switch e := e.(type) {
 	case core.Fork:
-		l.server, l.pmix = pmiserver.New(e.Job, e.Op), pmixserver.New(e.Job, e.Node, e.Index)
-		l.charm, l.charmJob = charmserver.New(e.Job, e.Node, e.Op), e.Job
+		l.server, l.pmix = pmi.NewServer(e.Job, e.Op), pmixserver.New(e.Job, e.Node, e.Index)
+		l.charm, l.charmJob = charm.NewServer(e.Job, e.Node, e.Op), e.Job
 		l.ranks = spawn.New(spawn.Config{
 			Job: e.Job, Node: e.Node, NodeIndex: e.Index, Start: e.Start, Interfaces: interfaces(e.Job, l.path),
 			Namespace: pmixserver.Namespace(e.Job), Post: func(ev spawn.Event) { l.post(ev) },
@@ -68,8 +68,8 @@ func (l *loop) performRanks(e core.Effect) bool {
 		l.ranks.Restart(e.Rank, e.Start)
 	case core.Renew:
 		removeShared(l.server.Shared())
-		l.server, l.pmix = pmiserver.New(e.Job, e.Op), pmixserver.New(e.Job, e.Node, e.Index)
-		l.charm = charmserver.New(e.Job, e.Node, e.Op)
+		l.server, l.pmix = pmi.NewServer(e.Job, e.Op), pmixserver.New(e.Job, e.Node, e.Index)
+		l.charm = charm.NewServer(e.Job, e.Node, e.Op)
 		if l.placed != nil {
 			l.pmix.Placed(placement(*l.placed))
 		}

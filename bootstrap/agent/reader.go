@@ -5,9 +5,9 @@ import (
 
 	"ibrun/bootstrap/control"
 	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // A caller of pipe or gdb has one daemon, beside one rank, and sends what it reads by the verb

@@ -16,13 +16,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/core/repair"
-	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/core/recovery"
 	"ibrun/bootstrap/reaper"
 	"ibrun/bootstrap/remote"
 	"ibrun/bootstrap/wire"
-	"ibrun/internal/owned"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/internal/job"
+	"ibrun/internal/safefile"
 )
 
 // An agent of a job that repairs its tree can be given another link
@@ -119,7 +119,7 @@ func (p *parentLevel) take(conn *net.UnixConn) (relink, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	how := wire.JoinedTaken
-	if !repair.MayJoin(p.level, link.level) {
+	if !recovery.MayJoin(p.level, link.level) {
 		how = wire.JoinedOther
 	}
 	if _, err = conn.Write([]byte{how}); err == nil && how == wire.JoinedTaken {
@@ -137,7 +137,7 @@ func (p *parentLevel) take(conn *net.UnixConn) (relink, error) {
 
 // sameUser reports whether the process at the other end is of this user.
 func sameUser(conn *net.UnixConn) bool {
-	uid, err := owned.Peer(conn)
+	uid, err := safefile.Peer(conn)
 	return err == nil && uid == os.Geteuid()
 }
 

@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/wire/frame"
 	"ibrun/internal/build"
-	"ibrun/internal/executable"
-	"ibrun/job"
+	"ibrun/internal/job"
+	"ibrun/test/executable"
 )
 
 // An agent that answers Join over a starter that holds output until a line ends writes a newline

@@ -4,7 +4,7 @@ import (
 	"ibrun/bootstrap/control"
 	"ibrun/bootstrap/core"
 	"ibrun/internal/hostlist"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // resized notes that the job has another layout.

@@ -10,8 +10,8 @@ import (
 	"ibrun/bootstrap/ccs"
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire"
+	"ibrun/internal/job"
 	"ibrun/internal/proc"
-	"ibrun/job"
 )
 
 // RootConfig is a whole job as its root runs it.

@@ -5,7 +5,7 @@ import (
 
 	"ibrun/bootstrap/control"
 	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/wire/rankwire"
 )
 
 // sessionSide is what a caller with a session has besides output and ends.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/skip"
+	"ibrun/test/skip"
 )
 
 // A rank, or whoever speaks for one, names files of shared memory that the agent

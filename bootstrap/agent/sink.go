@@ -14,8 +14,8 @@ import (
 
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire"
+	"ibrun/internal/job"
 	"ibrun/internal/plain"
-	"ibrun/job"
 )
 
 // Style says how ranks' output is shown.

@@ -13,7 +13,7 @@ import (
 
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // written is what a sink makes of some writes: its outputs and its events.

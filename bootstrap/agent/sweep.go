@@ -6,9 +6,9 @@ import (
 
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/reaper"
-	"ibrun/internal/cgroup"
+
 	"ibrun/internal/proc"
-	"ibrun/internal/scratch"
+	"ibrun/internal/safefile"
 )
 
 // killWait is how long what was sent SIGKILL has to die.
@@ -23,12 +23,12 @@ func (l *loop) sweepJob(e core.SweepJob) {
 	}
 	go func() {
 		killed, left, err := proc.KillMarked(mark, e.Grace, killWait)
-		scratch.SweepNode() // of the lost agent, and of its reaper, which would have
-		if err != nil {     // the end of this link says that it is not known
+		safefile.SweepNode() // of the lost agent, and of its reaper, which would have
+		if err != nil {      // the end of this link says that it is not known
 			l.post(core.LinkLost{Link: core.Up, Cause: err.Error()})
 			return
 		}
-		group := cgroup.Find(e.Job, uint32(e.Node)) // with what has given up its mark
+		group := reaper.FindGroup(e.Job, uint32(e.Node)) // with what has given up its mark
 		killed += len(group.Processes())
 		group.Kill()
 		if !group.Remove(killWait) {

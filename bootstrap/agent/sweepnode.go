@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/remote"
 	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/wire/frame"
 )
 
 // sweepNode has a node swept by an agent of its own, which ends then.

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/bootstrap/core"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // WindowOf is the size of a terminal; zero if the file is none.

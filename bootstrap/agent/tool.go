@@ -11,9 +11,9 @@ import (
 
 	"ibrun/bootstrap/control"
 	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/rankwire"
-	"ibrun/internal/program"
-	"ibrun/job"
+	"ibrun/bootstrap/spawn"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // tool is what the root knows of the tools of its job (docs/dev/decisions/0035-tools.md): what has
@@ -172,7 +172,7 @@ func (c *controlSide) pathOf(rank job.Rank, paths map[*job.Program]string) strin
 		if path, known := paths[p]; known {
 			return path
 		}
-		path, err := program.Find(p.Argv[0], p.Dir, os.Environ())
+		path, err := spawn.FindProgram(p.Argv[0], p.Dir, os.Environ())
 		if err != nil {
 			path = p.Argv[0]
 		}

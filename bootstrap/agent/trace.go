@@ -7,7 +7,7 @@ import (
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/trace"
 	"ibrun/internal/exit"
-	"ibrun/internal/owned"
+	"ibrun/internal/safefile"
 )
 
 // tracer writes the events and effects of this agent to a file. Each step is written at once, so that the file
@@ -19,7 +19,7 @@ type tracer struct {
 
 // startTrace opens a file for the trace. What it contains is replaced. An error has the name that is given.
 func (l *loop) startTrace(path, name string) error {
-	file, err := owned.Create(path)
+	file, err := safefile.Create(path)
 	if err != nil {
 		return exit.Usagef("option --trace-events: %s cannot be written: %v", name, exit.Cause(err))
 	}

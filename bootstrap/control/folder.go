@@ -1,5 +1,6 @@
-// Package control is the control socket of a running job: where it is, who may use it, and the
-// lines of JSON that go over it, at both ends. It does not know what the requests mean.
+// Package control is the control socket of a running job: its place, the users who may connect, and the lines of JSON
+// that both ends exchange. It also formats the states of ranks, which agents report, in numbers and words for users.
+// It does not know what requests mean.
 package control
 
 import (

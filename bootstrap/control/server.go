@@ -11,8 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"ibrun/internal/owned"
-	"ibrun/internal/standing"
+	"ibrun/internal/safefile"
 )
 
 // Request is one line of a caller.
@@ -48,13 +47,13 @@ type Window struct {
 
 // Response is one line of the job. Of its fields one is set, but Done.
 type Response struct {
-	Error    string             `json:"error,omitempty"`
-	Job      *Job               `json:"job,omitempty"`
-	Standing *standing.Standing `json:"standing,omitempty"`
-	Output   *Output            `json:"output,omitempty"`
-	Ends     *Ends              `json:"ends,omitempty"`
-	Reply    *Reply             `json:"reply,omitempty"`
-	Size     *Size              `json:"size,omitempty"`
+	Error    string    `json:"error,omitempty"`
+	Job      *Job      `json:"job,omitempty"`
+	Standing *Standing `json:"standing,omitempty"`
+	Output   *Output   `json:"output,omitempty"`
+	Ends     *Ends     `json:"ends,omitempty"`
+	Reply    *Reply    `json:"reply,omitempty"`
+	Size     *Size     `json:"size,omitempty"`
 	ToolResponse
 	Done bool `json:"done,omitempty"` // it is the last to this request
 }
@@ -215,7 +214,7 @@ func putterOf(c net.Conn, verb string) func(Response) error {
 // serve reads the requests of one caller. A reader of its own sees that the caller has gone.
 func serve(c *net.UnixConn, answer func(Request, func(Response) error, <-chan struct{})) {
 	put := func(r Response) error { return write(c, r) }
-	uid, err := owned.Peer(c)
+	uid, err := safefile.Peer(c)
 	if err != nil || !mayAsk(uid) {
 		_ = put(Response{Error: "this job is another user's", Done: true})
 		return

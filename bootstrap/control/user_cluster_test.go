@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/executable"
-	"ibrun/internal/skip"
+	"ibrun/test/executable"
+	"ibrun/test/skip"
 )
 
 // TestMain is a caller of its own, too: as another user.

@@ -4,10 +4,10 @@ import (
 	"slices"
 	"time"
 
-	"ibrun/bootstrap/core/repair"
-	"ibrun/bootstrap/core/restart"
+	"ibrun/bootstrap/core/recovery"
+
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // The parent of an agent that is lost adopts its children (docs/dev/decisions/0021-tree-repair.md).
@@ -204,7 +204,7 @@ func (c *Core) childState(l Link, m wire.State) {
 		}
 	}
 	for _, s := range r.respawns {
-		if s.Serial > m.Respawn && k.hasAny(restart.Span{First: s.First, Count: s.Count}) {
+		if s.Serial > m.Respawn && k.hasAny(recovery.Span{First: s.First, Count: s.Count}) {
 			c.send(l, s)
 		}
 	}
@@ -344,7 +344,7 @@ func (c *Core) chunkBelow(from Link, m wire.Chunk) {
 	k.credit -= len(out.Data)
 	one := chunk{from: from, rank: out.Rank, stream: out.Stream, data: out.Data, at: m.At}
 	if c.cfg.Root {
-		known, missing := c.repair.streams.Fresh(repair.Stream{Rank: out.Rank, Number: out.Stream}, m.At, len(out.Data))
+		known, missing := c.repair.streams.Fresh(recovery.Stream{Rank: out.Rank, Number: out.Stream}, m.At, len(out.Data))
 		c.finish.trunc = job.Added(c.finish.trunc, missing)
 		if one.data, one.known = out.Data[known:], known; len(one.data) == 0 {
 			c.giveBack(one)

@@ -4,9 +4,9 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core/queries"
-	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // Questions to a job that runs (docs/dev/decisions/0025-control.md). Package queries decides which way

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // blameSettle bounds how long a failure that may follow from another waits for its

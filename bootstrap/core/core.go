@@ -22,17 +22,16 @@ import (
 	"ibrun/bootstrap/core/collective"
 	"ibrun/bootstrap/core/daemons"
 	"ibrun/bootstrap/core/lookup"
-	"ibrun/bootstrap/core/names"
-	"ibrun/bootstrap/core/pairs"
+
 	"ibrun/bootstrap/core/queries"
-	"ibrun/bootstrap/core/restart"
+	"ibrun/bootstrap/core/recovery"
 	"ibrun/bootstrap/core/sessions"
 	"ibrun/bootstrap/core/subtree"
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/tree"
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // Config is what an agent knows before its first event.
@@ -105,8 +104,8 @@ type Core struct {
 	root     root
 
 	failures failures
-	floors   restart.Floors
-	restarts restart.Director // at the root
+	floors   recovery.Floors
+	restarts recovery.Director // at the root
 	recall   recall
 	repair   repairing
 
@@ -114,14 +113,14 @@ type Core struct {
 	collectives collective.Collectives
 	bulk        bulk.Fetches // of values
 	tables      bulk.Fetches // of addresses
-	pairs       pairs.Pairs
+	pairs       lookup.Pairs
 	queries     queries.Queries
 	daemons     daemons.Daemons
 	resizing    resizing
 	sessions    sessions.Sessions
-	held        []Event       // about daemons, until the ranks of this node run
-	names       names.Service // at the root
-	tally       job.Tally     // without what the parts count: counted
+	held        []Event      // about daemons, until the ranks of this node run
+	names       lookup.Names // at the root
+	tally       job.Tally    // without what the parts count: counted
 }
 
 // New makes an agent that waits for its first event.
@@ -137,11 +136,11 @@ func New(cfg Config) *Core {
 	c.lookups = lookup.New(&c.below)
 	c.collectives = collective.New(&c.below, cfg.Join)
 	c.bulk, c.tables = bulk.New(&c.below), bulk.New(&c.below)
-	c.pairs = pairs.New(&c.below.Own)
+	c.pairs = lookup.NewPairs(&c.below.Own)
 	c.queries = queries.New(&c.below)
 	c.sessions = sessions.New(cfg.Root)
-	c.names = names.New(cfg.HasSpawner)
-	c.floors = restart.NewFloors(&c.below)
+	c.names = lookup.NewNames(cfg.HasSpawner)
+	c.floors = recovery.NewFloors(&c.below)
 	c.clock.up.live = !cfg.Root
 	return c
 }

@@ -2,8 +2,8 @@ package core
 
 import (
 	"ibrun/bootstrap/core/daemons"
-	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/wire/rankwire"
 )
 
 // Standard input of a daemon, which stands beside one rank (docs/dev/decisions/0026-gdb-pipe-overview.md).

@@ -5,10 +5,10 @@ import (
 	"slices"
 
 	"ibrun/bootstrap/core/daemons"
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // Daemons of a job that runs (docs/dev/decisions/0028-daemons.md). Package daemons decides about their

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // The failure detector. A link that is idle carries a heartbeat, so silence has

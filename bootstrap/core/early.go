@@ -1,8 +1,8 @@
 package core
 
 import (
-	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/wire/rankwire"
 )
 
 // tooEarly reports whether an event has to wait until it is certain who starts

@@ -5,10 +5,10 @@ import (
 	"strconv"
 	"time"
 
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // exitSlack is the time beyond the grace that a subtree has to report its end.

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // failures are the ranks that have failed in a job that goes on nevertheless

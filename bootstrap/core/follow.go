@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"ibrun/bootstrap/ccs"
-	"ibrun/bootstrap/rankwire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // A program of Charm++ that can change its size reports some of its steps by process 0 alone

@@ -4,11 +4,11 @@ import (
 	"reflect"
 	"slices"
 
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/fabric"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // liar is who lies in a world: one end of a link, or a rank.

@@ -8,12 +8,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/fabric"
-	"ibrun/internal/fuzzed"
-	"ibrun/job"
+	"ibrun/internal/job"
+	"ibrun/test/fuzzed"
 )
 
 // FuzzNeighbors lets one neighbour of an agent lie in a job of real cores: a

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"strings"
 
-	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
-	"ibrun/internal/plural"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
+	"ibrun/internal/plain"
 )
 
 // What the root does about a change of the job's size (docs/dev/decisions/0030-grow-and-shrink.md):
@@ -122,7 +122,7 @@ func (c *Core) shrink(ev ResizeAsked) string {
 	case nodes == 1:
 		return "the job has one node, which stays"
 	case ev.Shrink == 0 || ev.Shrink >= nodes:
-		return fmt.Sprintf("the job has %s: from 1 to %d of them can leave", plural.Of(int(nodes), "node"), nodes-1)
+		return fmt.Sprintf("the job has %s: from 1 to %d of them can leave", plain.Plural(int(nodes), "node"), nodes-1)
 	case g.shrunken == job.MaxStart:
 		return fmt.Sprintf("nodes have left %d times: no more can", job.MaxStart)
 	}
@@ -229,7 +229,7 @@ func (c *Core) growFailed(l Link, why string) {
 	host := c.children[l].host()
 	c.drop(l, job.Status{})
 	c.giveUpResize(fmt.Sprintf("%s could not be started: %s; the job goes on with %s", host, why,
-		plural.Of(int(c.job.Layout.Nodes()), "node")))
+		plain.Plural(int(c.job.Layout.Nodes()), "node")))
 }
 
 // giveUpResize ends a change that the ranks have not begun to make.

@@ -6,11 +6,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/fabric"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // What an agent keeps of the largest messages is at most twice what it received,

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // inputWindow is the standard input, in bytes, that one hop may have on the

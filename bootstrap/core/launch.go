@@ -5,7 +5,7 @@ import (
 
 	"ibrun/bootstrap/tree"
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // A session that takes longer than slowAfter is named to the user, and again

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"slices"
 
-	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // members is the root's record of the nodes that take part. A dead node is replaced by a

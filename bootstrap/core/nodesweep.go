@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"time"
 
-	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
-	"ibrun/internal/plural"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
+	"ibrun/internal/plain"
 )
 
 // A node is clean when its agent has reported how its ranks ended. The root sweeps all others,
@@ -138,7 +138,7 @@ func (c *Core) nodesSwept() bool {
 	}
 	if late > 0 {
 		c.reportToUser(rankwire.Notice{Host: c.cfg.Host, Text: fmt.Sprintf("there was no time to look whether processes "+
-			"of this job are left on %s", plural.Of(late, "node"))})
+			"of this job are left on %s", plain.Plural(late, "node"))})
 	}
 	return true
 }

@@ -1,9 +1,9 @@
 package core
 
 import (
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/rankwire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // offspring is what the root keeps of jobs that its ranks have spawned: each

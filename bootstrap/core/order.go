@@ -4,9 +4,9 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core/lookup"
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
 )
 
 // order obeys the parent.

@@ -2,7 +2,7 @@ package core
 
 import (
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // Credit for output, in bytes. A child may have window bytes on the way; the

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // A queue that is never empty keeps its order and does not grow: one chunk

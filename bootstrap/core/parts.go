@@ -4,11 +4,10 @@ import (
 	"ibrun/bootstrap/core/bulk"
 	"ibrun/bootstrap/core/collective"
 	"ibrun/bootstrap/core/lookup"
-	"ibrun/bootstrap/core/names"
-	"ibrun/bootstrap/core/pairs"
-	"ibrun/bootstrap/rankwire"
+
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // What the parts of the core want done, in the core's own effects. The lists are cleared, since a
@@ -111,7 +110,7 @@ func (c *Core) doCollectives(effects []collective.Effect) {
 	}
 }
 
-func (c *Core) doPairs(effects []pairs.Effect) {
+func (c *Core) doPairs(effects []lookup.PairEffect) {
 	for _, e := range effects {
 		if e.What == rankwire.Found {
 			c.do(Connect{e.A, e.B})
@@ -121,10 +120,10 @@ func (c *Core) doPairs(effects []pairs.Effect) {
 	}
 }
 
-func (c *Core) doNames(effects []names.Effect) {
+func (c *Core) doNames(effects []lookup.NameEffect) {
 	for _, e := range effects {
 		switch {
-		case e.Do == names.Ask:
+		case e.Do == lookup.AskName:
 			c.do(AskParent{e.Name})
 		case e.Job == 0:
 			c.toRank(e.Name.Rank, e.Name)

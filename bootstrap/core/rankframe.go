@@ -5,11 +5,11 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core/lookup"
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/fabric"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // local is what the last program of a rank has sent that counts once, or so often only.

@@ -3,9 +3,9 @@ package core
 import (
 	"time"
 
-	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/internal/job"
 )
 
 // ranks are this node's own.

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"ibrun/fabric"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // reader reads the fields of a line.

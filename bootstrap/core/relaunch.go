@@ -6,10 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"ibrun/bootstrap/core/restart"
-	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/core/recovery"
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // In a job that restarts ranks and repairs its tree, the ranks of a lost node start again in the
@@ -113,7 +113,7 @@ func (c *Core) relaunchLost(f wire.Fault) bool {
 		return false
 	}
 	first, count := c.job.Layout.SlotsOn(f.Node)
-	span, silent := restart.Span{First: first, Count: count}, f.Cause == hostSilent || f.Cause == hostLost
+	span, silent := recovery.Span{First: first, Count: count}, f.Cause == hostSilent || f.Cause == hostLost
 	spares := c.root.members.spares.Len() > 0
 	switch {
 	case count == 0 || c.root.replaced == mostReplaced || silent && !spares || c.restarts.RollsBack():

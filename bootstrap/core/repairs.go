@@ -4,11 +4,11 @@ import (
 	"slices"
 	"time"
 
-	"ibrun/bootstrap/core/repair"
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/core/recovery"
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // An agent that has lost its parent waits for another one, in a job that repairs its tree. adopt.go
@@ -50,13 +50,13 @@ type repairing struct {
 	over      bool          // nothing keeps this agent but the ends of those below
 	overBy    time.Duration // it waits no longer for them
 
-	sent       repair.Sent[chunk]
-	streams    repair.Streams
-	reports    repair.Reports[wire.Report]
-	signals    repair.Signals
-	input      repair.Input[wire.Stdin]
+	sent       recovery.Sent[chunk]
+	streams    recovery.Streams
+	reports    recovery.Reports[wire.Report]
+	signals    recovery.Signals
+	input      recovery.Input[wire.Stdin]
 	inputs     uint32 // frames of Stdin that have come
-	asked      repair.Asked
+	asked      recovery.Asked
 	floors     []wire.Floor
 	respawns   []wire.Respawn
 	respawn    uint32 // serial of the newest that has come
@@ -81,7 +81,7 @@ func (c *Core) tellsFailures() bool {
 func (c *Core) openRepairs(m wire.Launch) {
 	if c.repairs() {
 		c.collectives.Keeps, c.bulk.Keeps, c.tables.Keeps = true, true, true
-		c.repair.streams, c.repair.rooted = repair.Streams{}, c.level == 1
+		c.repair.streams, c.repair.rooted = recovery.Streams{}, c.level == 1
 		c.repair.session = time.Duration(m.SessionMs) * time.Millisecond
 	}
 }
@@ -291,7 +291,7 @@ func (c *Core) place(rank job.Slot, stream uint8, n int) uint64 {
 	if !c.repairs() {
 		return 0
 	}
-	return repair.Base(c.repair.number) + c.repair.streams.Next(repair.Stream{Rank: rank, Number: stream}, n)
+	return recovery.Base(c.repair.number) + c.repair.streams.Next(recovery.Stream{Rank: rank, Number: stream}, n)
 }
 
 // ownReport numbers a failure that this agent has seen, and sends it.

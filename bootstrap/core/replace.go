@@ -6,10 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"ibrun/bootstrap/core/restart"
-	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/core/recovery"
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // In a job that restarts ranks a spare takes the place of a node that is lost while ranks run
@@ -40,7 +40,7 @@ const hostLost = "its host has not answered for 7 s"
 // replacement is a node whose agent is lost, at the root.
 type replacement struct {
 	fault   wire.Fault
-	span    restart.Span
+	span    recovery.Span
 	fenceAt time.Duration // when nothing of it can run any more, whatever a sweep says
 	fenced  bool
 	number  uint32 // of the newest Replace
@@ -61,7 +61,7 @@ func (c *Core) replaceLost(f wire.Fault) bool {
 		return false
 	}
 	first, count := c.job.Layout.SlotsOn(f.Node)
-	span := restart.Span{First: first, Count: count}
+	span := recovery.Span{First: first, Count: count}
 	switch {
 	case f.Nodes > 1:
 		f.Cause = joined(f.Cause, "no spare takes its place, since agents below it are lost with it")
@@ -90,7 +90,7 @@ func (c *Core) replaceLost(f wire.Fault) bool {
 }
 
 // openReplacement has a lost node looked at, and notes when nothing of it can run any more.
-func (c *Core) openReplacement(f wire.Fault, span restart.Span) *replacement {
+func (c *Core) openReplacement(f wire.Fault, span recovery.Span) *replacement {
 	if c.root.replacing == nil {
 		c.root.replacing = map[job.NodeIndex]*replacement{}
 	}
@@ -334,7 +334,7 @@ func (c *Core) fenceDue() {
 // forkAgain starts the ranks of an agent that replaces another; false: it has started them.
 func (c *Core) forkAgain(m wire.Respawn) bool {
 	n := c.below.Own.Count()
-	if c.starts.begun || n == 0 || c.stage == ending || !(restart.Span{First: m.First, Count: m.Count}).Has(c.below.Own.First()) {
+	if c.starts.begun || n == 0 || c.stage == ending || !(recovery.Span{First: m.First, Count: m.Count}).Has(c.below.Own.First()) {
 		return false
 	}
 	c.recall.again = respawning{m.Serial, n}

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"slices"
 
-	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // A job that changes its size (docs/dev/decisions/0030-grow-and-shrink.md). Here is what each agent

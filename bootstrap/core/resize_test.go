@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // An agent whose node leaves, and which has a node below it that stays, goes on without ranks: it

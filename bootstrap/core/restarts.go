@@ -5,13 +5,13 @@ import (
 	"slices"
 	"time"
 
-	"ibrun/bootstrap/core/restart"
-	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/core/recovery"
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
-// A rank that fails may start again (docs/dev/decisions/0020-restart.md). Package restart
+// A rank that fails may start again (docs/dev/decisions/0020-restart.md). Package recovery
 // decides when; here are what its decisions mean for this agent's ranks and links.
 //
 //	at the root:  Fault --> Floor to all agents --FloorSet of all--> Respawn to the rank's agent
@@ -35,7 +35,7 @@ type start struct {
 // openRestarts prepares the root.
 func (c *Core) openRestarts() {
 	p := c.cfg.Policy
-	c.restarts = restart.New(restart.Policy{Most: p.MaxRestarts, Within: p.RestartsWithin})
+	c.restarts = recovery.New(recovery.Policy{Most: p.MaxRestarts, Within: p.RestartsWithin})
 	c.root.lost = map[job.Slot]wire.Fault{}
 }
 
@@ -114,7 +114,7 @@ func (c *Core) sendFloorsTo(rank job.Slot) {
 
 // respawn orders ranks of this subtree to start again.
 func (c *Core) respawn(m wire.Respawn) {
-	span := restart.Span{First: m.First, Count: m.Count}
+	span := recovery.Span{First: m.First, Count: m.Count}
 	c.recall.open = c.recall.open && m.Count < c.job.Layout.Ranks()
 	for i := range c.children {
 		if c.children[i].hasAny(span) {
@@ -133,7 +133,7 @@ func (c *Core) respawn(m wire.Respawn) {
 }
 
 // hasAny reports whether some of a span's ranks are of a child's subtree.
-func (k *child) hasAny(span restart.Span) bool {
+func (k *child) hasAny(span recovery.Span) bool {
 	return slices.ContainsFunc(k.part, func(p job.Part) bool {
 		return p.Nodes.Base() < span.End() && span.First < p.Nodes.Base()+job.Slot(p.Nodes.Ranks())
 	})
@@ -219,7 +219,7 @@ func (c *Core) respawnedBelow(m wire.Respawned) {
 		f.Status = job.Status{Kind: job.NotRun, Code: m.Code}
 		c.root.lost[m.First] = f
 	}
-	c.doRestarts(c.restarts.Respawned(m.Serial, restart.Span{First: m.First, Count: m.Count}, m.Cause))
+	c.doRestarts(c.restarts.Respawned(m.Serial, recovery.Span{First: m.First, Count: m.Count}, m.Cause))
 }
 
 // usesPMI is why a rank does not start again.
@@ -232,7 +232,7 @@ func (c *Core) restartable(f wire.Fault) bool {
 
 // failedRank lets the director decide about a failure.
 func (c *Core) failedRank(f wire.Fault) {
-	of := restart.Span{First: f.Rank, Count: f.Count}
+	of := recovery.Span{First: f.Rank, Count: f.Count}
 	if f.What == wire.FaultRollback || c.job.Launch.RestartAll {
 		c.rollBack(f, of, false)
 		return
@@ -242,20 +242,20 @@ func (c *Core) failedRank(f wire.Fault) {
 }
 
 // doRestarts does what the director wants done.
-func (c *Core) doRestarts(effects []restart.Effect) {
+func (c *Core) doRestarts(effects []recovery.Effect) {
 	for _, e := range effects {
 		switch e.Do {
-		case restart.Recall:
+		case recovery.Recall:
 			c.recallRanks(wire.Recall{Serial: e.Serial, GraceMs: ms(c.job.Launch.Grace)})
-		case restart.Announce:
+		case recovery.Announce:
 			c.setFloor(wire.Floor{
 				Serial: e.Serial, Op: c.collectives.NextFloor(), First: e.Span.First, Count: e.Span.Count, Epoch: e.Epoch,
 			})
-		case restart.Start:
+		case recovery.Start:
 			c.respawn(wire.Respawn{Serial: e.Serial, First: e.Span.First, Count: e.Span.Count, Epoch: e.Epoch})
-		case restart.Report:
+		case recovery.Report:
 			c.do(Report{Restarting{Fault: c.root.lost[e.Of.First], All: e.Span != e.Of, Number: e.Number}})
-		case restart.GiveUp:
+		case recovery.GiveUp:
 			f := c.root.lost[e.Of.First]
 			if f.What != wire.FaultFork {
 				f.Cause = joined(f.Cause, e.Why)
@@ -283,7 +283,7 @@ func (c *Core) restartLies(first job.Slot, count uint32) string {
 // lostForGood forgets restarts of ranks that are lost with their node.
 func (c *Core) lostForGood(ranks rankwire.SlotSpans) {
 	for s := range ranks.All() {
-		c.restarts.Lost(restart.Span{First: s.First, Count: s.Count})
+		c.restarts.Lost(recovery.Span{First: s.First, Count: s.Count})
 	}
 	maps.DeleteFunc(c.root.replacing, func(_ job.NodeIndex, r *replacement) bool {
 		return covers(ranks, r.span.First)

@@ -3,10 +3,10 @@ package core
 import (
 	"time"
 
-	"ibrun/bootstrap/core/names"
-	"ibrun/bootstrap/core/restart"
+	"ibrun/bootstrap/core/lookup"
+	"ibrun/bootstrap/core/recovery"
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // All ranks may start again together (docs/dev/decisions/0020-restart.md): each time one fails, or when
@@ -225,10 +225,10 @@ func (c *Core) rests() bool {
 }
 
 // all is all ranks of the job.
-func (c *Core) all() restart.Span { return restart.Span{Count: c.job.Layout.Ranks()} }
+func (c *Core) all() recovery.Span { return recovery.Span{Count: c.job.Layout.Ranks()} }
 
 // rollBack lets all ranks start again, because one has failed or asks for it.
-func (c *Core) rollBack(f wire.Fault, of restart.Span, lost bool) {
+func (c *Core) rollBack(f wire.Fault, of recovery.Span, lost bool) {
 	c.root.lost[of.First] = f
 	c.root.abort, c.root.abortAt = wire.Fault{}, 0
 	why := ""
@@ -239,11 +239,11 @@ func (c *Core) rollBack(f wire.Fault, of restart.Span, lost bool) {
 		why = "all ranks were to start again, and some are lost for good"
 	}
 	if why != "" {
-		c.doRestarts([]restart.Effect{{Do: restart.GiveUp, Span: of, Of: of, Why: why}})
+		c.doRestarts([]recovery.Effect{{Do: recovery.GiveUp, Span: of, Of: of, Why: why}})
 		return
 	}
 	c.doRestarts(c.restarts.FailedAll(c.now, of, c.all(), lost))
-	c.names = names.New(c.cfg.HasSpawner)
+	c.names = lookup.NewNames(c.cfg.HasSpawner)
 }
 
 // abortSettle is how long an abort waits for the death of which it may be a consequence: MPI

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 const (

@@ -7,10 +7,10 @@ import (
 
 	"ibrun/bootstrap/core/daemons"
 	"ibrun/bootstrap/core/sessions"
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // Sessions of tools (docs/dev/decisions/0035-tools.md). Package sessions decides about what members say,

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // times is what an agent records of its launch, from when it got its Launch.

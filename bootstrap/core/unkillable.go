@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"ibrun/bootstrap/rankwire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // maxLeft bounds how many processes one Notice names.

@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"strings"
 
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // What a scenario says is the names of this package, of wire and of rankwire, in one line:

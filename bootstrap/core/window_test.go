@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // The window follows what sessions cost the parent's machine: it closes where they

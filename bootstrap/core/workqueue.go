@@ -6,7 +6,7 @@ import (
 
 	"ibrun/bootstrap/tree"
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // workQueue is the nodes of this agent that nobody has begun, in a tree that is

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ibrun/internal/scratch"
+	"ibrun/internal/safefile"
 )
 
 // The first arguments of a reaper that is process 1 of a PID namespace of its own
@@ -44,7 +44,7 @@ func ContainMain(args []string) int {
 	signals.passOn(first.Process.Pid, func(s syscall.Signal) syscall.Signal { return s })
 	letGo(0, 1, 2) // whoever reads them is to see the end of the agent
 	_ = first.Wait()
-	scratch.SweepNode() // the agent is dead, and a reaper that was killed could not
+	safefile.SweepNode() // the agent is dead, and a reaper that was killed could not
 	switch s := first.ProcessState.Sys().(syscall.WaitStatus); {
 	case s.Exited():
 		return s.ExitStatus()

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/reaper"
-	"ibrun/internal/skip"
+	"ibrun/test/skip"
 	"ibrun/test/waitfor"
 )
 

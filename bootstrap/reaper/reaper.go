@@ -7,6 +7,10 @@
 // A reaper is a process that waits. Where the linker was told so, on x86-64, it
 // forks before Go's runtime has begun (entry_linux_amd64.s), which costs a node
 // a tenth of what a second process of Go does; otherwise Main does the same.
+//
+// Where it may make a control group of version 2 (cgroups(7)), an agent starts the ranks of its node in a Group. All
+// processes that they fork are in it too, and one write kills them all
+// (docs/dev/decisions/0022-containment.md). A Group limits nothing, and never moves a process.
 package reaper
 
 import (
@@ -21,9 +25,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ibrun/internal/cgroup"
 	"ibrun/internal/proc"
-	"ibrun/internal/scratch"
+	"ibrun/internal/safefile"
 )
 
 // The first arguments of the roles. entry_linux_amd64.s has them, too.
@@ -147,8 +150,8 @@ func Main(args []string) int {
 	ended := outlive(p.Done(), link.watch(), stops(p.Pid()), relinked)
 	link.close()
 	proc.KillDescendants(patience)
-	cgroup.Tidy()
-	scratch.SweepNode()
+	TidyGroups()
+	safefile.SweepNode()
 	runtime.KeepAlive(alive)
 	switch s := p.Status(); {
 	case !ended:
@@ -277,8 +280,8 @@ func shrug() { proc.Shrug(syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE, sysca
 func SweepMain(args []string) int {
 	shrug()
 	proc.KillDescendants(patience)
-	cgroup.Tidy()
-	scratch.SweepNode() // of the agent, which is dead
+	TidyGroups()
+	safefile.SweepNode() // of the agent, which is dead
 	if len(args) != 1 {
 		return 125
 	}

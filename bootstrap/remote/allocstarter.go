@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"ibrun/internal/hostlist"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // allocStarter is the starter of a resource manager as a link. Its words are those of

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/executable"
+	"ibrun/test/executable"
 	"ibrun/test/waitfor"
 )
 

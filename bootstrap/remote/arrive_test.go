@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/executable"
+	"ibrun/test/executable"
 )
 
 // What has not been used for a month goes, and of the rest what was not among the

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/bootstrap/remote/native"
-	"ibrun/internal/sshconfig"
 )
 
 // connection is a session's line when this process is its own ssh client.
@@ -44,9 +43,9 @@ func (c connection) end() ending {
 func (s *Starter) dial(ctx context.Context, t Target, progress func(Phase)) (*Session, error) {
 	system, err := s.system()
 	if err != nil {
-		return nil, s.leave(t, &sshconfig.Unfit{Why: "cannot find out which user this is: " + err.Error()})
+		return nil, s.leave(t, &native.Unfit{Why: "cannot find out which user this is: " + err.Error()})
 	}
-	cfg, err := sshconfig.Resolve(system, t.Host, t.User, s.how.Args)
+	cfg, err := native.ReadConfig(system, t.Host, t.User, s.how.Args)
 	if err != nil {
 		return nil, s.leave(t, err)
 	}
@@ -64,7 +63,7 @@ func (s *Starter) dial(ctx context.Context, t Target, progress func(Phase)) (*Se
 		}
 		progress(Phase(p))
 	})
-	var unfit *sshconfig.Unfit
+	var unfit *native.Unfit
 	var e *native.Error
 	switch {
 	case err == nil:

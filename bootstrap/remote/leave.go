@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // errSSH is in what dial returns where the user's ssh has to make the session.

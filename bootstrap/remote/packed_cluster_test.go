@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/internal/build"
-	"ibrun/internal/executable"
+	"ibrun/test/executable"
 	"ibrun/test/waitfor"
 )
 

@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"ibrun/bootstrap/reaper"
+	"ibrun/bootstrap/remote/native"
 	"ibrun/internal/build"
-	"ibrun/internal/sshconfig"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // Phase is how far a session has come.
@@ -81,10 +81,10 @@ type Starter struct {
 	dashes   bool     // the launcher knows "--"
 	local    bool
 	jitter   func() float64
-	alloc    *allocStarter                    // whose starter makes the sessions; nil: none
-	script   func() string                    // that finds an agent; most agents never ask
-	native   bool                             // make ssh sessions in this process, where that can be done
-	system   func() (sshconfig.System, error) // what the user's configuration depends on; most agents never ask
+	alloc    *allocStarter                 // whose starter makes the sessions; nil: none
+	script   func() string                 // that finds an agent; most agents never ask
+	native   bool                          // make ssh sessions in this process, where that can be done
+	system   func() (native.System, error) // what the user's configuration depends on; most agents never ask
 	notify   func(string)
 	mu       sync.Mutex
 	reported []string // reasons
@@ -96,7 +96,7 @@ type Starter struct {
 // New makes a starter for a job's way of launching. The error says what is
 // wrong with the launcher itself.
 func New(how job.LaunchOptions, opt Options) (*Starter, error) {
-	s := &Starter{how: how, jitter: opt.Rand, notify: opt.Notify, system: sync.OnceValues(sshconfig.Here)}
+	s := &Starter{how: how, jitter: opt.Rand, notify: opt.Notify, system: sync.OnceValues(native.Here)}
 	s.script = sync.OnceValue(func() string { return command(how, build.Path(), s.role()) })
 	if s.jitter == nil {
 		s.jitter = rand.Float64
@@ -175,7 +175,7 @@ func (s *Starter) alive(t Target) int {
 	if err != nil {
 		return aliveDirect
 	}
-	proxy, shared := sshconfig.Between(system, t.Host, t.User, s.how.Args)
+	proxy, shared := native.Between(system, t.Host, t.User, s.how.Args)
 	if shared != "" {
 		s.notifyOnce(shared, fmt.Sprintf("%s may be behind a connection that is shared (%s): if it is cut off, "+
 			"that is noticed after 60 s, or as the connection's own ServerAliveInterval has it", t.Host, shared))

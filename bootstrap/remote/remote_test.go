@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/reaper"
+	"ibrun/bootstrap/remote/native"
 	"ibrun/internal/build"
-	"ibrun/internal/executable"
-	"ibrun/internal/sshconfig"
-	"ibrun/job"
+	"ibrun/internal/job"
+	"ibrun/test/executable"
 	"ibrun/test/waitfor"
 )
 
@@ -188,10 +188,10 @@ func TestLeftToSSH(t *testing.T) {
 func TestAliveInterval(t *testing.T) {
 	home := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(home, ".ssh"), 0o700))
-	write := func(text string) sshconfig.System {
+	write := func(text string) native.System {
 		file := filepath.Join(home, ".ssh", "config")
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-		return sshconfig.System{User: "u", UID: os.Getuid(), Home: home, UserFile: file, SystemFile: "/nonexistent"}
+		return native.System{User: "u", UID: os.Getuid(), Home: home, UserFile: file, SystemFile: "/nonexistent"}
 	}
 	for _, c := range []struct {
 		config, args string
@@ -212,7 +212,7 @@ func TestAliveInterval(t *testing.T) {
 		notify := func(text string) { notices = append(notices, text) }
 		s, err := New(job.LaunchOptions{Launcher: "ssh", Args: strings.Fields(c.args)}, Options{Notify: notify})
 		require.NoError(t, err)
-		s.system = func() (sshconfig.System, error) { return write(c.config), nil }
+		s.system = func() (native.System, error) { return write(c.config), nil }
 		for range 2 {
 			argv := strings.Join(s.argv(Target{Host: "h"}), " ")
 			require.Contains(t, argv, fmt.Sprintf("-o ServerAliveInterval=%d -- h", c.every), c)

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/internal/build"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // The lines that the far side writes before there are frames.

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/reaper"
-	"ibrun/internal/executable"
-	"ibrun/internal/skip"
-	"ibrun/job"
+	"ibrun/internal/job"
+	"ibrun/test/executable"
+	"ibrun/test/skip"
 )
 
 // BenchmarkFind is what the script costs a node before the reaper begins, shell

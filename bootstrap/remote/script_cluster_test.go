@@ -16,9 +16,9 @@ import (
 
 	"ibrun/bootstrap/reaper"
 	"ibrun/internal/build"
-	"ibrun/internal/executable"
-	"ibrun/internal/skip"
-	"ibrun/job"
+	"ibrun/internal/job"
+	"ibrun/test/executable"
+	"ibrun/test/skip"
 	"ibrun/test/waitfor"
 )
 

@@ -21,8 +21,8 @@ import (
 
 	"ibrun/bootstrap/reaper"
 	"ibrun/internal/build"
-	"ibrun/internal/executable"
-	"ibrun/job"
+	"ibrun/internal/job"
+	"ibrun/test/executable"
 	"ibrun/test/waitfor"
 )
 

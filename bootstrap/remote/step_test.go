@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/build"
-	"ibrun/internal/executable"
-	"ibrun/job"
+	"ibrun/internal/job"
+	"ibrun/test/executable"
 	"ibrun/test/waitfor"
 )
 

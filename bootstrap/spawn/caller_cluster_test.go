@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"ibrun/charm"
-	"ibrun/internal/skip"
-	"ibrun/pmix/pmixtest"
+	"ibrun/bootstrap/clients/charm"
+	"ibrun/bootstrap/clients/pmix/pmixtest"
+	"ibrun/test/skip"
 	"ibrun/test/waitfor"
 )
 

@@ -13,9 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ibrun/bootstrap/charmserver"
-	"ibrun/charm"
-	"ibrun/job"
+	"ibrun/bootstrap/clients/charm"
+
+	"ibrun/internal/job"
 )
 
 type (
@@ -131,7 +131,7 @@ func (s *Set) prepareCharm(env *environment, r *rank, resizes bool) error {
 	if err := s.offerCharm(); err != nil {
 		return err
 	}
-	pes, err := charmserver.PEs(r.program.Argv)
+	pes, err := charm.PEs(r.program.Argv)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // servingCharm is a node of two ranks, 4 and 5, with an open port of Charm++.

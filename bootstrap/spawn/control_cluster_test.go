@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
 )
 
 // What a dead rank's program has said is heard, however late the agent comes to it

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"ibrun/bootstrap/wire"
+	"ibrun/internal/job"
 	"ibrun/internal/proc"
-	"ibrun/job"
 )
 
 // A daemon that reads what its caller sends: by a pipe, or by a terminal as a debugger does

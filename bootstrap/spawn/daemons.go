@@ -9,12 +9,12 @@ import (
 	"syscall"
 	"time"
 
-	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/wire/frame"
 	"ibrun/internal/exit"
 	"ibrun/internal/proc"
-	"ibrun/internal/program"
-	"ibrun/job"
+
+	"ibrun/internal/job"
 )
 
 // Order is what daemons a node shall run: one, or one beside each rank (docs/dev/decisions/0028-daemons.md).
@@ -179,7 +179,7 @@ func (d *Daemons) start(one *daemon) (p *proc.Process, code uint8, err error) {
 	for _, entry := range one.env {
 		env.set(entry)
 	}
-	path, err := program.Find(d.order.Argv[0], runs.Dir, env.list)
+	path, err := FindProgram(d.order.Argv[0], runs.Dir, env.list)
 	if err != nil {
 		return nil, uint8(exit.Code(err)), err
 	}

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // environment is a list of NAME=VALUE in which a name comes once. Of what is the

@@ -4,7 +4,7 @@ import (
 	"os"
 	"sync"
 
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // feeder writes standard input to one rank. What may be queued is bounded by

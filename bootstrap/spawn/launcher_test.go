@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/executable"
+	"ibrun/test/executable"
 )
 
 // A launcher is found where a command line runs it, and not where a wrapper of programs of

@@ -10,10 +10,10 @@ import (
 	"syscall"
 	"time"
 
+	"ibrun/internal/job"
 	"ibrun/internal/limits"
 	"ibrun/internal/plain"
 	"ibrun/internal/proc"
-	"ibrun/job"
 )
 
 // Limits that would harm the agent if it set them on itself: they are set by a

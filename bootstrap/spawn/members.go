@@ -4,9 +4,9 @@ import (
 	"slices"
 	"strconv"
 
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/rankwire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // Members of a session are daemons with a channel of their own to the agent, on the same descriptor

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"strings"
 
+	"ibrun/internal/job"
 	"ibrun/internal/libpmi"
-	"ibrun/internal/scratch"
-	"ibrun/job"
+	"ibrun/internal/safefile"
 )
 
 // library is what a node's ranks are given of Open MPI's side of PMI.
@@ -132,7 +132,7 @@ func (s *Set) offer() (*os.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mpi.file == nil && s.mpi.err == nil {
-		s.mpi.file, s.mpi.err = libpmi.Open(os.TempDir(), scratch.SharedMemory)
+		s.mpi.file, s.mpi.err = libpmi.Open(os.TempDir(), safefile.SharedMemory)
 	}
 	return s.mpi.file, s.mpi.err
 }

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"ibrun/internal/job"
 	"ibrun/internal/proc"
-	"ibrun/job"
 )
 
 const (

@@ -9,12 +9,11 @@ import (
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/cpuset"
 	"ibrun/internal/proc"
-	"ibrun/internal/pseudo"
-	"ibrun/job"
+
+	"ibrun/internal/job"
 	"ibrun/topo"
 	"ibrun/topo/bind"
-	"ibrun/topo/draw"
-	"ibrun/topo/near"
+	"ibrun/topo/show"
 )
 
 // place is where one rank of a node runs.
@@ -39,12 +38,12 @@ func places(m *topo.Machine, want job.Binding, n job.Node, omp int, links []stri
 	for i, p := range found {
 		cpus[i] = p.CPUs
 	}
-	ports, err := near.Ports(m, want.HCA, cpus)
+	ports, err := bind.Ports(m, want.HCA, cpus)
 	if err != nil {
 		return nil, nil, err
 	}
 	if links = usable(m, links); len(ports) == 0 {
-		ports = make([]near.Choice, len(found))
+		ports = make([]bind.Choice, len(found))
 	}
 	own := alone(m, cpus)
 	for i, p := range found {
@@ -52,7 +51,7 @@ func places(m *topo.Machine, want job.Binding, n job.Node, omp int, links []stri
 		if ports[i].Port != nil {
 			at.port = ports[i].String()
 		}
-		at.devices = ports[i].Env(near.Link(m, p.CPUs, links))
+		at.devices = ports[i].Env(bind.Link(m, p.CPUs, links))
 		if own[i] {
 			at.devices = append(at.devices, ownCores)
 		}
@@ -101,9 +100,9 @@ func usable(m *topo.Machine, links []string) []string {
 func (s *Set) place() error {
 	if b := s.cfg.Job.Binding; !b.Report && !b.Topo && !b.Worded() {
 		s.alone = len(s.cfg.Interfaces) == 0
-		s.machine = topo.ReadPlaces(pseudo.Here(), s.alone)
+		s.machine = topo.ReadPlaces(proc.Here(), s.alone)
 	} else {
-		s.machine = topo.Read(pseudo.Here())
+		s.machine = topo.Read(proc.Here())
 	}
 	all, notes, err := places(s.machine, own(s.cfg.Job, s.cfg.Node), s.cfg.Node, threads(s.ranks[0].program), s.cfg.Interfaces)
 	if err != nil {
@@ -143,7 +142,7 @@ func Predict(m *topo.Machine, j *job.Job, n job.Node) (placed wire.Placed, notes
 			cpus = m.Allowed
 		}
 		ranks = append(ranks, wire.Placement{
-			Rank: n.First + job.Slot(i), CPUs: cpus.String(), Mems: mems.String(), Policy: at.thread.Policy(), HCA: at.port, Drawing: draw.Binding(m, cpus),
+			Rank: n.First + job.Slot(i), CPUs: cpus.String(), Mems: mems.String(), Policy: at.thread.Policy(), HCA: at.port, Drawing: show.Binding(m, cpus),
 		})
 	}
 	placed.Ranks = wire.NewPlacements(ranks...)
@@ -167,10 +166,10 @@ func threads(p *job.Program) int {
 func (s *Set) placed() Placed {
 	m := wire.Placed{Node: s.cfg.NodeIndex, Host: s.cfg.Node.Host}
 	if b := s.cfg.Job.Binding; b.Topo && b.Data {
-		data, _ := draw.JSON(s.machine) // of numbers and strings: it cannot fail
+		data, _ := show.JSON(s.machine) // of numbers and strings: it cannot fail
 		m.Picture = string(data)
 	} else if b.Topo {
-		m.Picture = draw.Picture(s.machine)
+		m.Picture = show.Picture(s.machine)
 	}
 	if !s.cfg.Job.Binding.Report {
 		return Placed{m}
@@ -198,7 +197,7 @@ func placement(m *topo.Machine, r *rank, pid int) wire.Placement {
 		}
 	}
 	if cpus, err := cpuset.ParseList(at.CPUs); err == nil {
-		at.Drawing = draw.Binding(m, cpus)
+		at.Drawing = show.Binding(m, cpus)
 	}
 	return at
 }

@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"strconv"
 
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // pmiPort is the port for PMI (--pmi-port): ranks reach their agent there, and not by descriptor 3.

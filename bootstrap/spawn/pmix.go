@@ -9,11 +9,11 @@ import (
 	"sync"
 
 	"ibrun/internal/cpuset"
-	"ibrun/internal/pseudo"
-	"ibrun/internal/scratch"
-	"ibrun/job"
+	"ibrun/internal/job"
+	"ibrun/internal/proc"
+	"ibrun/internal/safefile"
 	"ibrun/topo"
-	"ibrun/topo/hwlocxml"
+	"ibrun/topo/show"
 )
 
 // PMIxNode is what clients of PMIx are told of their node. It comes before anything of a client.
@@ -38,9 +38,9 @@ type pmixPort struct {
 	err   error
 
 	scratchMu sync.Mutex
-	folder    *scratch.Folder // nil: nobody has called, or it was removed
-	over      bool            // there will be none any more
-	files     map[uint32][]scratch.File
+	folder    *safefile.Folder // nil: nobody has called, or it was removed
+	over      bool             // there will be none any more
+	files     map[uint32][]safefile.File
 }
 
 // offerPMIx opens the port, once. The first who calls has the job's folder made: most programs
@@ -72,7 +72,7 @@ func (s *Set) offerPMIx() error {
 
 // makeFolder makes the job's folder with one for each rank, which it adds to the node.
 func (p *pmixPort) makeFolder(node *PMIxNode, ranks []job.Rank) {
-	folder, err := scratch.Make(os.TempDir())
+	folder, err := safefile.Make(os.TempDir())
 	if err != nil {
 		p.post(Warning{fmt.Sprintf("clients of PMIx get no folder for temporary files: %v", err)})
 		return
@@ -90,19 +90,19 @@ func (p *pmixPort) makeFolder(node *PMIxNode, ranks []job.Rank) {
 		folder.Remove()
 		return
 	}
-	p.folder, p.files = folder, map[uint32][]scratch.File{}
+	p.folder, p.files = folder, map[uint32][]safefile.File{}
 }
 
 // topology is this node as XML of hwloc; empty: it would not serve.
 func (s *Set) topology() string {
 	m := s.machine
 	if s.alone {
-		m = topo.Read(pseudo.Here())
+		m = topo.Read(proc.Here())
 	}
-	if !hwlocxml.Serves(m) {
+	if !show.ServesHwloc(m) {
 		return ""
 	}
-	return hwlocxml.Text(m)
+	return show.HwlocXML(m)
 }
 
 // pmixNode is what is known of the node when its ranks are about to start.
@@ -186,11 +186,11 @@ func (s *Set) RemoveLater(call uint32, path string, tree bool) bool {
 	return ok && s.pmix.keep(call, file)
 }
 
-func (s *Set) removable(path string, tree bool) (f scratch.File, ok bool) {
+func (s *Set) removable(path string, tree bool) (f safefile.File, ok bool) {
 	path = filepath.Clean(path)
-	for _, root := range append([]string{scratch.SharedMemory}, s.folders()...) {
+	for _, root := range append([]string{safefile.SharedMemory}, s.folders()...) {
 		if below, under := strings.CutPrefix(path, root+"/"); under {
-			return scratch.File{Root: root, Path: below, Tree: tree}, true
+			return safefile.File{Root: root, Path: below, Tree: tree}, true
 		}
 	}
 	return f, false
@@ -199,7 +199,7 @@ func (s *Set) removable(path string, tree bool) (f scratch.File, ok bool) {
 // maxFiles is how many files one connection may register.
 const maxFiles = 1024
 
-func (p *pmixPort) keep(call uint32, file scratch.File) bool {
+func (p *pmixPort) keep(call uint32, file safefile.File) bool {
 	open := p.call(call) != nil // if not, the file goes with the folder
 	p.scratchMu.Lock()
 	defer p.scratchMu.Unlock()
@@ -243,7 +243,7 @@ func (p *pmixPort) removeFolder() {
 	defer p.scratchMu.Unlock()
 	if p.folder != nil {
 		p.folder.Remove()
-		scratch.Sweep(os.TempDir()) // what an agent has left whose node lost its power
+		safefile.Sweep(os.TempDir()) // what an agent has left whose node lost its power
 	}
 	p.folder, p.over = nil, true
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/cpuset"
-	"ibrun/job"
+	"ibrun/internal/job"
 	"ibrun/topo"
 )
 

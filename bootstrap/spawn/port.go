@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // port is where ranks of this node connect to their agent: a TCP port of 127.0.0.1, there only if

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // listening is a node of two ranks, 4 and 5, with an open port.

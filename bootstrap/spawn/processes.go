@@ -3,7 +3,7 @@ package spawn
 import (
 	"syscall"
 
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // Process is a rank of this node as it was started.

@@ -1,9 +1,9 @@
 package spawn
 
 import (
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/rankwire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // RefusePMI ends the PMI of a rank: its program fails at what it asks next. The rank's descriptor is

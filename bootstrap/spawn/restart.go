@@ -5,8 +5,8 @@ import (
 	"syscall"
 	"time"
 
+	"ibrun/internal/job"
 	"ibrun/internal/proc"
-	"ibrun/job"
 )
 
 // Fence kills all that a rank which has exited has left, in its process group or out of it, as far as

@@ -1,6 +1,6 @@
-// Package spawn starts and watches the ranks of one node: their processes,
-// output, standard input and signals. It decides nothing: what happens to a
-// rank is posted, what to do about it is told.
+// Package spawn starts and watches the ranks of one node: their processes, output, standard input and signals. It finds
+// the file that a command names, as a shell would, and examines running ranks from outside, by /proc and a debugger.
+// It decides nothing: it posts what happens to a rank, and does what it is told.
 package spawn
 
 import (
@@ -9,11 +9,11 @@ import (
 	"syscall"
 	"time"
 
-	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/reaper"
 	"ibrun/bootstrap/wire"
-	"ibrun/internal/cgroup"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/internal/job"
 	"ibrun/internal/proc"
-	"ibrun/job"
 	"ibrun/topo"
 )
 
@@ -129,7 +129,7 @@ type Set struct {
 	charmResizes map[*job.Program]bool // whether programs of Charm++ are built for it
 	mpi          library               // of prepareMPI
 	memory       memory
-	group        *cgroup.Group // of all that ranks fork; nil: none
+	group        *reaper.Group // of all that ranks fork; nil: none
 
 	stall stall
 	again sync.Mutex // held while a rank starts again
@@ -159,7 +159,7 @@ type rank struct {
 
 // New makes the ranks; Start starts them.
 func New(cfg Config) *Set {
-	s := &Set{cfg: cfg, group: cgroup.Make(cfg.Job.ID, uint32(cfg.NodeIndex))}
+	s := &Set{cfg: cfg, group: reaper.MakeGroup(cfg.Job.ID, uint32(cfg.NodeIndex))}
 	for i := range cfg.Node.Ranks {
 		s.ranks = append(s.ranks, newRank(cfg, i))
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // The start of ranks that hangs is given up, with what it hangs in; what comes to life

@@ -9,8 +9,8 @@ import (
 
 	"ibrun/internal/exit"
 	"ibrun/internal/proc"
-	"ibrun/internal/program"
-	"ibrun/job"
+
+	"ibrun/internal/job"
 )
 
 // mostStarting is how many ranks are started at a time: while one becomes its program, the next is
@@ -170,7 +170,7 @@ func (s *Set) recipe(p *job.Program) *recipe {
 	if st, err := os.Stat(p.Dir); err != nil || !st.IsDir() {
 		c.code, c.err = 126, fmt.Errorf("working directory %s: %w", p.Dir, notDir(err))
 	} else {
-		if c.path, c.err = program.Find(p.Argv[0], p.Dir, c.env.list); c.err != nil {
+		if c.path, c.err = FindProgram(p.Argv[0], p.Dir, c.env.list); c.err != nil {
 			c.code = uint8(exit.Code(c.err))
 		}
 	}

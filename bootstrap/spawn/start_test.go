@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/executable"
+	"ibrun/internal/job"
 	"ibrun/internal/limits"
-	"ibrun/job"
+	"ibrun/test/executable"
 )
 
 // wait's words for an end, as wait(2) packs them on Linux.

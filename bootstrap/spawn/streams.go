@@ -5,9 +5,9 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"ibrun/internal/owned"
+	"ibrun/internal/job"
 	"ibrun/internal/proc"
-	"ibrun/job"
+	"ibrun/internal/safefile"
 )
 
 // ends are the descriptors of one rank on both sides.
@@ -80,7 +80,7 @@ func (s *Set) connectInput(r *rank, e *ends) (err error) {
 			return err
 		}
 		s.stall.at("open", name)
-		e.child[0], err = os.OpenFile(name, os.O_RDONLY|syscall.O_NOCTTY, 0) // see owned.Create
+		e.child[0], err = os.OpenFile(name, os.O_RDONLY|syscall.O_NOCTTY, 0) // see safefile.Create
 		return err
 	case r.feed != nil && !r.charm: // what such a program reads it asks for
 		e.child[0], e.feed, err = proc.PipeTo()
@@ -137,9 +137,9 @@ func (s *Set) openOutput(r *rank, name string) (*os.File, error) {
 		}
 	}
 	if r.start > 0 {
-		return owned.Continue(name)
+		return safefile.Continue(name)
 	}
-	return owned.Replace(name)
+	return safefile.Replace(name)
 }
 
 // file is the name of a per-rank file, by its pattern; empty if there is none.

@@ -7,8 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"ibrun/internal/owned"
-	"ibrun/internal/scratch"
+	"ibrun/internal/safefile"
 )
 
 // tidy removes what ranks of Open MPI leave behind when they do not end by
@@ -21,7 +20,7 @@ import (
 func (s *Set) tidy() {
 	s.pmix.removeFolder()
 	s.tidyRanks()
-	scratch.Unused(scratch.SharedMemory)
+	safefile.Unused(safefile.SharedMemory)
 }
 
 func (s *Set) tidyRanks() {
@@ -38,23 +37,23 @@ func (s *Set) tidyRanks() {
 			segments = append(segments, fmt.Sprintf("vader_segment.%s.%d.%x.%d", host, uid, id, r.local))
 			folders = append(folders, strconv.FormatUint(uint64(r.rank), 10))
 		}
-		removeFrom(scratch.SharedMemory, nil, segments, (*owned.Dir).Remove)
+		removeFrom(safefile.SharedMemory, nil, segments, (*safefile.Dir).Remove)
 		session := []string{fmt.Sprintf("ompi.%s.%d", host, uid), fmt.Sprintf("jf.%d", id>>16), strconv.Itoa(int(id & 0xffff))}
 		for _, tmp := range s.folders() {
 			if _, err := os.Lstat(filepath.Join(tmp, session[0])); err != nil {
 				continue // as nearly always
 			}
-			removeFrom(tmp, session, folders, (*owned.Dir).RemoveAll)
-			removeFrom(tmp, session[:2], session[2:], (*owned.Dir).Remove) // fails while other agents' ranks have something there
-			removeFrom(tmp, session[:1], session[1:2], (*owned.Dir).Remove)
+			removeFrom(tmp, session, folders, (*safefile.Dir).RemoveAll)
+			removeFrom(tmp, session[:2], session[2:], (*safefile.Dir).Remove) // fails while other agents' ranks have something there
+			removeFrom(tmp, session[:1], session[1:2], (*safefile.Dir).Remove)
 		}
 	}
 }
 
 // removeFrom removes what has one of the names in a directory, which is found
 // by opening one in the other. Most are not there.
-func removeFrom(base string, way, names []string, remove func(*owned.Dir, string) error) {
-	dir, err := owned.Open(base, way...)
+func removeFrom(base string, way, names []string, remove func(*safefile.Dir, string) error) {
+	dir, err := safefile.Open(base, way...)
 	if err != nil {
 		return
 	}

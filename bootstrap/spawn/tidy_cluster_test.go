@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/skip"
-	"ibrun/job"
+	"ibrun/internal/job"
+	"ibrun/test/skip"
 )
 
 // What ranks of Open MPI leave behind is removed, and nothing else: another user

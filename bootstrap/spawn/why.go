@@ -7,7 +7,7 @@ import (
 	"sync"
 	"syscall"
 
-	"ibrun/internal/pseudo"
+	"ibrun/internal/proc"
 	"ibrun/topo"
 )
 
@@ -20,7 +20,7 @@ type memory struct {
 
 // watch takes what was counted before the ranks could need much.
 func (m *memory) watch() {
-	_, kills, _ := topo.MemoryKills(pseudo.Here())
+	_, kills, _ := topo.MemoryKills(proc.Here())
 	m.mu.Lock()
 	m.kills = kills
 	m.mu.Unlock()
@@ -31,7 +31,7 @@ func (m *memory) watch() {
 func (m *memory) claim() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	where, kills, ok := topo.MemoryKills(pseudo.Here())
+	where, kills, ok := topo.MemoryKills(proc.Here())
 	if !ok || kills <= m.kills {
 		return ""
 	}

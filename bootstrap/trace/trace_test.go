@@ -7,13 +7,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/ccs"
 	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
-	"ibrun/charm"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/fabric"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // Each kind of field has its form in a line, and zero fields are left out unless they number something.
@@ -71,7 +71,7 @@ func TestUnlistedFieldsAreLeftOut(t *testing.T) {
 		Numbers []uint32
 		Key     fabric.Key
 		Tuple   fabric.Tuple
-		Request charm.Request
+		Request ccs.Request
 		Program job.Program
 		Map     map[string]string
 		Pointer *string
@@ -88,7 +88,7 @@ func TestUnlistedFieldsAreLeftOut(t *testing.T) {
 	got := string(fields(nil, reflect.ValueOf(later{
 		Added: hidden, Words: []string{hidden}, Bytes: []byte(hidden), Array: [6]byte([]byte(hidden)),
 		Numbers: []uint32{4711}, Key: fabric.Key{4, 7, 1, 1}, Tuple: fabric.Tuple{LID: 4711, Num: 4711},
-		Request: charm.Request{Handler: hidden, Data: []byte(hidden), PE: 4711},
+		Request: ccs.Request{Handler: hidden, Data: []byte(hidden), PE: 4711},
 		Program: job.Program{Argv: []string{hidden}, Env: []string{hidden}, Dir: hidden},
 		Map:     map[string]string{hidden: hidden}, Pointer: &hidden, Inner: inner{hidden, hidden},
 		Inners: []inner{{hidden, hidden}}, Any: inner{hidden, hidden}, Func: func() string { return hidden },
@@ -111,7 +111,7 @@ func TestJobIsNotFormatted(t *testing.T) {
 	messages := []frame.Message{
 		wire.Launch{Job: j}, wire.Output{Data: []byte(hidden)}, wire.Stdin{Data: []byte(hidden)},
 		wire.Blocks{Values: values}, wire.BulkValues{Values: values}, wire.TableValues{Values: values},
-		wire.CCSRequest{Request: charm.Request{Handler: hidden, Data: []byte(hidden)}},
+		wire.CCSRequest{Request: ccs.Request{Handler: hidden, Data: []byte(hidden)}},
 		wire.CCSReply{Data: []byte(hidden)}, wire.DaemonOutput{Data: []byte(hidden)},
 		wire.Session{Argv: rankwire.NewStrings(hidden), Env: rankwire.NewStrings(hidden)},
 		wire.SessionPiece{Data: rankwire.ToolPiece{Data: []byte(hidden)}},

@@ -2,6 +2,9 @@
 // Shape and a number of nodes, so each agent computes its own children from
 // the size of its subtree. The package knows sizes and times only; it knows
 // no hosts, no ranks and no clock.
+//
+// It also turns the times of a launch into a summary, and into the costs by which later trees are planned. It reads no
+// clock and no file.
 package tree
 
 import "time"

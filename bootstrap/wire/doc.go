@@ -10,9 +10,9 @@ import (
 	"iter"
 	"slices"
 
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/rankwire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // Values of Joined.How.

@@ -3,9 +3,9 @@
 package wire
 
 import (
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/frame/frametest"
-	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/frame/frametest"
+	"ibrun/bootstrap/wire/rankwire"
 	"slices"
 	"testing"
 )

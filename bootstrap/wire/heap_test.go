@@ -8,10 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/ccs"
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/frame/frametest"
-	"ibrun/bootstrap/rankwire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/frame/frametest"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 func TestHeap(t *testing.T) { suite().Heap(t, 1<<18) }

@@ -4,8 +4,8 @@ package wire
 
 import (
 	"fmt"
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
 )
 
 // Numbers of kinds.

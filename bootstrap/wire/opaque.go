@@ -4,8 +4,8 @@ import (
 	"math"
 	"slices"
 
-	"ibrun/bootstrap/frame"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/internal/job"
 )
 
 // EncodeNodes writes a table of nodes.

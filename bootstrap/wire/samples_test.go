@@ -4,10 +4,10 @@ import (
 	"time"
 
 	"ibrun/bootstrap/ccs"
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/frame/frametest"
-	"ibrun/bootstrap/rankwire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/frame/frametest"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // suite has at least one message of each kind.

@@ -4,9 +4,9 @@ package wire
 
 import (
 	"ibrun/bootstrap/ccs"
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/rankwire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 	"slices"
 	"time"
 )

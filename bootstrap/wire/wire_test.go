@@ -6,9 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/rankwire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 func TestEveryKindRoundTrips(t *testing.T) { suite().RoundTrips(t) }
@@ -24,7 +24,7 @@ func TestFieldsAreApart(t *testing.T) {
 }
 
 func TestProtocol(t *testing.T) {
-	suite().Protocol(t, map[string]int{"job.Moments": int(job.Moments), "job.Counts": int(job.Counts)})
+	suite().Protocol(t, "../../docs/dev/protocol.md", map[string]int{"job.Moments": int(job.Moments), "job.Counts": int(job.Counts)})
 }
 
 // A number is one kind's, in the vocabulary of ranks, too.

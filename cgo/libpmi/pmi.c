@@ -1,5 +1,5 @@
 /* The client's side of PMI-1: one line asked over the descriptor that the launcher left in PMI_FD, one line answered.
- * The grammar is in pmi/grammar.go and docs/dev/protocol.md. Under another launcher this is a client like any other; to
+ * The grammar is in bootstrap/clients/pmi/grammar.go and docs/dev/protocol.md. Under another launcher this is a client like any other; to
  * ibrun it says that its lines may be long, and gets values of 16 KiB.
  *
  * The library keeps a line asked, what came of answers, and the job's name; it starts no thread, catches no signal and

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/executable"
+	"ibrun/test/executable"
 )
 
 // A device file that this user may not open is a matter of permission, whatever the library says;

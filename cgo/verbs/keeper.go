@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ibrun/internal/spin"
+	"ibrun/internal/poll"
 )
 
 // othersEvery is after how many waits that kept the processor the Go poller looks at the other
@@ -25,7 +25,7 @@ const othersEvery = 64
 // before; those that become so in the meantime wait until it is over, if there is no other
 // processor.
 type keeper struct {
-	rare   spin.Rare
+	rare   poll.Rare
 	waits  int
 	sent   *atomic.Uint32 // what the context has posted; nil: not known
 	before uint32         // of that, when the last wait was due

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/cgo/verbs"
-	"ibrun/internal/skip"
 	"ibrun/test/fakeverbs"
 	"ibrun/test/rdmavm/inside"
+	"ibrun/test/skip"
 )
 
 // givenVariable makes these tests use the library that the environment names, and not a fake of

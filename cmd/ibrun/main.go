@@ -17,21 +17,20 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/bootstrap/agent"
-	"ibrun/bootstrap/timing"
+	"ibrun/bootstrap/tree"
+	"ibrun/bootstrap/tree/costs"
+	"ibrun/cmd/ibrun/internal/cli"
+	"ibrun/cmd/ibrun/internal/ctl"
+	"ibrun/cmd/ibrun/internal/plan"
+	"ibrun/cmd/ibrun/internal/run"
 	"ibrun/internal/build"
-	"ibrun/internal/costfile"
-	"ibrun/internal/ctl"
 	"ibrun/internal/exit"
-	"ibrun/internal/launch"
-	"ibrun/internal/options"
 	"ibrun/internal/plain"
-	"ibrun/internal/plan"
 	"ibrun/internal/proc"
-	"ibrun/internal/pseudo"
-	"ibrun/internal/report"
-	"ibrun/internal/survey"
-	"ibrun/internal/textfile"
-	"ibrun/job"
+
+	"ibrun/cmd/ibrun/internal/report"
+
+	"ibrun/internal/job"
 	"ibrun/topo"
 )
 
@@ -53,19 +52,19 @@ func main() {
 func command(args []string) int {
 	openStandard()
 	began := time.Now()
-	r, err := options.Parse(args, textfile.Read)
+	r, err := cli.Parse(args, cli.ReadTextFile)
 	if err != nil {
 		return complain(err)
 	}
 	switch r.Action {
-	case options.Help:
+	case cli.Help:
 		_, _ = os.Stdout.WriteString(helpText)
 		return 0
-	case options.MakeCapture:
+	case cli.MakeCapture:
 		return captureTo(r.Capture)
-	case options.ShowTopo:
+	case cli.ShowTopo:
 		return showMachine(r)
-	case options.Version:
+	case cli.Version:
 		fmt.Printf("ibrun %s, build %s, %s\n", release, build.ID(), build.Machine())
 		return 0
 	}
@@ -74,37 +73,37 @@ func command(args []string) int {
 		return complain(err)
 	}
 	code := 0
-	at, err := launch.Here()
+	at, err := run.Here()
 	if err != nil {
 		return complain(err)
 	}
-	if r.Action == options.PrintCosts {
-		costfile.Show(os.Stdout, costfile.Path(at.Env))
+	if r.Action == cli.PrintCosts {
+		costs.Show(os.Stdout, costs.Path(at.Env))
 		return 0
 	}
 	reporter := &report.Reporter{To: proc.ConsoleWriter(os.Stderr), Quiet: r.Quiet, Verbose: r.Verbose, Began: began,
 		JSON: r.Binding.Data}
-	if r.Action == options.ExamineNodes {
-		code, err := survey.Doctor(r, at, reporter)
+	if r.Action == cli.ExamineNodes {
+		code, err := run.Doctor(r, at, reporter)
 		if err != nil {
 			return complain(err)
 		}
 		return code
 	}
-	if r.ByLoad && r.Action == options.Run {
-		if at.Weights, code, err = survey.Load(r, at, reporter); err != nil {
+	if r.ByLoad && r.Action == cli.Run {
+		if at.Weights, code, err = run.Load(r, at, reporter); err != nil {
 			return complain(err)
 		} else if code != 0 {
 			return code
 		}
 	}
-	p, err := launch.Prepared(plan.New(r, at, launch.NewIdentity()))
+	p, err := run.Prepared(plan.New(r, at, run.NewIdentity()))
 	if err != nil {
 		return complain(err)
 	}
 	reporter.Layout, reporter.Limited = p.Job.Layout, p.Limited
 	if p.Here >= 0 && int(p.Nodes.At(p.Here).Ranks) > runtime.NumCPU() {
-		p.Warn(plan.Narrow(topo.ReadPlaces(pseudo.Here(), true), int(p.Nodes.At(p.Here).Ranks)))
+		p.Warn(plan.Narrow(topo.ReadPlaces(proc.Here(), true), int(p.Nodes.At(p.Here).Ranks)))
 	}
 	if r.Verbose > 0 && p.Origin != "" {
 		reporter.Line("%s", p.Origin)
@@ -114,7 +113,7 @@ func command(args []string) int {
 			reporter.Line("%s", w)
 		}
 	}
-	if r.Action == options.DryRun {
+	if r.Action == cli.DryRun {
 		err = report.DryRun(r, p, at.Machine)
 	} else {
 		code, err = start(r, p, at, reporter, by)
@@ -126,7 +125,7 @@ func command(args []string) int {
 }
 
 // start runs a job to its end, and returns its exit code.
-func start(r *options.Request, p *plan.Plan, at plan.Surroundings, reporter *report.Reporter, by tool) (code int,
+func start(r *cli.Request, p *plan.Plan, at plan.Surroundings, reporter *report.Reporter, by tool) (code int,
 	err error) {
 	if r.ShowAlloc {
 		report.DescribeAllocation(os.Stderr, p)
@@ -134,7 +133,7 @@ func start(r *options.Request, p *plan.Plan, at plan.Surroundings, reporter *rep
 	if r.ShowMap {
 		report.Describe(os.Stderr, p)
 	}
-	timed := func(times []job.NodeTimes, missing uint32, spares map[job.NodeIndex]string) *timing.Launch {
+	timed := func(times []job.NodeTimes, missing uint32, spares map[job.NodeIndex]string) *tree.Launch {
 		return p.Timed(at.Host, times, missing, spares)
 	}
 	names := report.ViewNames{Timing: r.Timing, JSON: r.Binding.Data, Trace: r.Trace, Page: r.Report}
@@ -162,7 +161,7 @@ func start(r *options.Request, p *plan.Plan, at plan.Surroundings, reporter *rep
 		CCSPort: r.CCSPort, CCSKeys: keys,
 	}
 	by.use(p, &cfg)
-	o, err := launch.Run(p, at, cfg)
+	o, err := run.Job(p, at, cfg)
 	terminal.give()
 	reporter.LaunchOver()
 	reporter.Views.Finish(o)
@@ -170,7 +169,7 @@ func start(r *options.Request, p *plan.Plan, at plan.Surroundings, reporter *rep
 		return 0, err
 	}
 	if launch := reporter.Views.Launch(); launch != nil && o.AllStarted {
-		costfile.Note(costfile.Path(at.Env), p.Site(), launch)
+		costs.Note(costs.Path(at.Env), p.Site(), launch)
 	}
 	reporter.Outcome(o, p.Policy.Timeout, r.AllCodes)
 	if hint := report.MPIHint(o, p.Job.Size, r.MPIGiven); hint != "" && !r.Quiet && r.MPI != job.MPINone {

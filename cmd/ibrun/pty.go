@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ibrun/internal/job"
 	"ibrun/internal/proc"
-	"ibrun/job"
 )
 
 // userTerminal is the user's terminal while a rank has it (--pty). The zero value is none.

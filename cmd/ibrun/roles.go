@@ -9,9 +9,9 @@ import (
 	"ibrun/bootstrap/reaper"
 	"ibrun/bootstrap/remote"
 	"ibrun/bootstrap/spawn"
-	"ibrun/internal/ctl"
+	"ibrun/cmd/ibrun/internal/ctl"
+	"ibrun/cmd/ibrun/internal/run"
 	"ibrun/internal/exit"
-	"ibrun/internal/survey"
 )
 
 // controls reports whether a command line is of ibrun ctl, and returns its arguments.
@@ -48,10 +48,10 @@ func role(args []string) (code int, ok bool) {
 		return reaper.SweepMain(args[1:]), true
 	case agent.SpawnedRole:
 		return spawnedMain(), true
-	case survey.LoadRole:
-		return survey.LoadMain(), true
-	case survey.DoctorRole:
-		return survey.DoctorMain(args[1:]), true
+	case run.LoadRole:
+		return run.LoadMain(), true
+	case run.DoctorRole:
+		return run.DoctorMain(args[1:]), true
 	case spawn.LimitRole:
 		return spawn.LimitMain(args[1:]), true
 	}

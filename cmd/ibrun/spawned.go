@@ -7,11 +7,11 @@ import (
 	"ibrun/bootstrap/agent"
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire"
+	"ibrun/cmd/ibrun/internal/plan"
+	"ibrun/cmd/ibrun/internal/report"
+	"ibrun/cmd/ibrun/internal/run"
 	"ibrun/internal/exit"
-	"ibrun/internal/launch"
 	"ibrun/internal/plain"
-	"ibrun/internal/plan"
-	"ibrun/internal/report"
 )
 
 // spawnedMain runs a job that a rank of another has spawned, with that job's
@@ -28,11 +28,11 @@ func spawnedMain() int {
 		parent.Refuse(plain.Text(err.Error()))
 		return exit.Self
 	}
-	at, err := launch.Here()
+	at, err := run.Here()
 	if err != nil {
 		return refuse(err)
 	}
-	p, err := launch.Prepared(plan.Spawned(from, at, launch.NewIdentity()))
+	p, err := run.Prepared(plan.Spawned(from, at, run.NewIdentity()))
 	if err != nil {
 		return refuse(err)
 	}
@@ -56,7 +56,7 @@ func spawnedMain() int {
 		}
 		say.Event(what)
 	}
-	o, err := launch.Run(p, at, agent.RootConfig{
+	o, err := run.Job(p, at, agent.RootConfig{
 		Out:    agent.NewSink(os.Stdout, os.Stderr, style(p, from.Label, from.Timestamp, from.Prefix, say)),
 		Report: tell, Warn: say.Warn, Parent: parent, Offspring: from,
 	})

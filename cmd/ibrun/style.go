@@ -4,10 +4,10 @@ import (
 	"os"
 
 	"ibrun/bootstrap/agent"
-	"ibrun/internal/plan"
+	"ibrun/cmd/ibrun/internal/plan"
+	"ibrun/cmd/ibrun/internal/report"
+	"ibrun/internal/job"
 	"ibrun/internal/proc"
-	"ibrun/internal/report"
-	"ibrun/job"
 )
 
 // style is how output is shown on our standard output and error.

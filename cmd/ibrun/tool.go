@@ -7,9 +7,9 @@ import (
 
 	"ibrun/bootstrap/agent"
 	"ibrun/bootstrap/control"
+	"ibrun/cmd/ibrun/internal/plan"
+	"ibrun/cmd/ibrun/internal/run"
 	"ibrun/internal/exit"
-	"ibrun/internal/mpir"
-	"ibrun/internal/plan"
 	"ibrun/internal/proc"
 )
 
@@ -56,14 +56,14 @@ func findTool() (t tool, err error) {
 func (t tool) use(p *plan.Plan, cfg *agent.RootConfig) {
 	p.Job.Launch.Hold = p.Job.Launch.Hold || t.conn != nil || t.mpir
 	cfg.Tool, cfg.ToolEnds = t.conn, t.ends
-	if mpir.Exists() {
+	if run.MPIRExists() {
 		cfg.Debugger = &agent.Debugger{Starts: t.mpir, Wants: debugged, Give: give}
 	}
 }
 
 // debugged reports whether a debugger wants the table of ranks.
 func debugged() bool {
-	if !mpir.BeingDebugged() {
+	if !run.BeingDebugged() {
 		return false
 	}
 	proc.KeepBreakpoints()
@@ -72,9 +72,9 @@ func debugged() bool {
 
 // give puts ranks into the table for debuggers.
 func give(ranks []control.Process) error {
-	all := make([]mpir.Process, len(ranks))
+	all := make([]run.MPIRProcess, len(ranks))
 	for i, r := range ranks {
-		all[i] = mpir.Process{Host: r.Host, Program: r.Program, PID: r.PID}
+		all[i] = run.MPIRProcess{Host: r.Host, Program: r.Program, PID: r.PID}
 	}
-	return mpir.Spawned(all)
+	return run.MPIRSpawned(all)
 }

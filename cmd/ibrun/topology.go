@@ -6,15 +6,15 @@ import (
 	"fmt"
 	"os"
 
+	"ibrun/cmd/ibrun/internal/cli"
+	"ibrun/cmd/ibrun/internal/report"
 	"ibrun/internal/exit"
-	"ibrun/internal/options"
-	"ibrun/internal/owned"
-	"ibrun/internal/report"
+	"ibrun/internal/safefile"
 	"ibrun/topo/capture"
 )
 
 // showMachine is ibrun --display topo without a program.
-func showMachine(r *options.Request) int {
+func showMachine(r *cli.Request) int {
 	m, err := capture.Machine(r.TopoInput)
 	if err != nil {
 		return complain(err)
@@ -27,7 +27,7 @@ func showMachine(r *options.Request) int {
 
 // captureTo is ibrun --capture FILE: a tar, packed, since most of it is zeros.
 func captureTo(name string) int {
-	f, err := owned.Replace(name)
+	f, err := safefile.Replace(name)
 	if err != nil {
 		return complain(exit.Usagef("--capture: %v", err))
 	}

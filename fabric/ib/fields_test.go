@@ -7,7 +7,7 @@ import (
 
 	"ibrun/cgo/verbs"
 	"ibrun/fabric"
-	"ibrun/internal/fields"
+	"ibrun/test/fields"
 )
 
 // TestFieldsAreWhole sends each field of a stream's messages, of memory to be read and of the

@@ -13,24 +13,23 @@ import (
 
 	"ibrun/cgo/verbs"
 	"ibrun/fabric"
-	"ibrun/fabric/ib/pathrecord"
 )
 
 // Config says where an endpoint is.
 type Config struct {
-	Port        string            // "mlx5_0:1", "mlx5_0", or "" for the first active port
-	GIDIndex    int               // -1: chosen. On InfiniBand, another makes every packet carry a GRH
-	SL          uint8             // service level, 0 to 15
-	AskSL       bool              // on InfiniBand, the subnet manager's service level for each peer, and not SL
-	PKey        uint16            // partition; 0: the first full membership
-	Rank        int               // among those of its node: which of the port's LIDs it publishes
-	QKey        uint32            // the same in all endpoints of a job. It is no isolation
-	Key         [32]byte          // the same in all endpoints of a job: who has it may open streams
-	Spin        bool              // poll without pause: for those who own their cores
-	Receives    int               // datagrams that may wait for the sink once there is a peer; 0: 256
-	records     pathrecord.Source // of tests: where path records come from
-	DialTimeout time.Duration     // bounds Dial besides its context; 0: 10 s
-	PortGrace   time.Duration     // how long a port may be down before its streams fail; 0: 10 s
+	Port        string        // "mlx5_0:1", "mlx5_0", or "" for the first active port
+	GIDIndex    int           // -1: chosen. On InfiniBand, another makes every packet carry a GRH
+	SL          uint8         // service level, 0 to 15
+	AskSL       bool          // on InfiniBand, the subnet manager's service level for each peer, and not SL
+	PKey        uint16        // partition; 0: the first full membership
+	Rank        int           // among those of its node: which of the port's LIDs it publishes
+	QKey        uint32        // the same in all endpoints of a job. It is no isolation
+	Key         [32]byte      // the same in all endpoints of a job: who has it may open streams
+	Spin        bool          // poll without pause: for those who own their cores
+	Receives    int           // datagrams that may wait for the sink once there is a peer; 0: 256
+	records     Source        // of tests: where path records come from
+	DialTimeout time.Duration // bounds Dial besides its context; 0: 10 s
+	PortGrace   time.Duration // how long a port may be down before its streams fail; 0: 10 s
 }
 
 const (

@@ -14,14 +14,13 @@ import (
 
 	"ibrun/fabric"
 	"ibrun/fabric/fabrictest"
-	"ibrun/fabric/ib/pathrecord"
 )
 
 // asking opens an endpoint that asks for service levels, and answers instead of the kernel.
 func asking(t *testing.T, port string, answer func([16]byte) (uint8, error)) (*Fabric, *fabrictest.Box) {
 	t.Helper()
 	cfg := config(port)
-	cfg.AskSL, cfg.SL, cfg.Rank, cfg.records = true, 9, 1, pathrecord.Source{Device: os.DevNull}
+	cfg.AskSL, cfg.SL, cfg.Rank, cfg.records = true, 9, 1, Source{Device: os.DevNull}
 	f, x := openAt(t, cfg)
 	f.levels = newLevels(f.ending, func(_ context.Context, to [16]byte) (uint8, error) { return answer(to) })
 	return f, x
@@ -97,7 +96,7 @@ func TestNoPathRecord(t *testing.T) {
 // TestCannotAsk: what is missing is said before the first message.
 func TestCannotAsk(t *testing.T) {
 	cfg := config("mlx5_0")
-	cfg.AskSL, cfg.records = true, pathrecord.Source{Device: "/dev/infiniband/missing"}
+	cfg.AskSL, cfg.records = true, Source{Device: "/dev/infiniband/missing"}
 	_, err := Open(cfg, fabrictest.NewBox())
 	require.EqualError(t, err, "ib: port mlx5_0:1: --sl path needs the kernel's connection manager: open "+
 		"/dev/infiniband/missing: no such file or directory: as root, modprobe rdma_ucm; or write --sl N")

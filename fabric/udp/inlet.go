@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/fabric"
-	"ibrun/internal/spin"
+	"ibrun/internal/poll"
 )
 
 // inlet is what comes out of the socket. It waits in one of two ways.
@@ -32,7 +32,7 @@ type inlet struct {
 	short  int  // waits without a long one among them
 	need   int  // how many of those there must be before it waits in the kernel
 	four   bool // its addresses are of IPv4
-	spin   spin.Spinner
+	spin   poll.Spinner
 
 	space []byte
 	parts []unix.Iovec

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/fabric"
-	"ibrun/internal/spin"
+	"ibrun/internal/poll"
 	"ibrun/test/waitfor"
 )
 
@@ -72,7 +72,7 @@ func TestInletWaitsInKernel(t *testing.T) {
 func TestInletPolls(t *testing.T) {
 	in, send := inletOf(t)
 	in.wakes.Store(true)
-	in.spin = spin.New(time.Minute, false)
+	in.spin = poll.NewSpinner(time.Minute, false)
 	for _, end := range []struct {
 		by   func()
 		came int

@@ -19,8 +19,7 @@ import (
 
 	"ibrun/fabric"
 	"ibrun/internal/netiface"
-	"ibrun/internal/spin"
-	"ibrun/internal/turns"
+	"ibrun/internal/poll"
 )
 
 // Config says where an endpoint is.
@@ -30,7 +29,7 @@ type Config struct {
 	Buffer      int           // receive buffer that is asked for, in bytes; 0: 4 MiB
 	DialTimeout time.Duration // bounds Dial besides its context; 0: 10 s
 	Silence     time.Duration // of a far kernel, after which a stream ends; 0: 20 s
-	Spin        spin.Spinner  // how long a receiver polls before it sleeps
+	Spin        poll.Spinner  // how long a receiver polls before it sleeps
 	Instead     string        // why this node does not go by InfiniBand, for the errors about peers that do
 }
 
@@ -61,7 +60,7 @@ type Fabric struct {
 	tuple   fabric.Tuple
 	mtu     int
 	granted int
-	drive   *turns.Turn
+	drive   *poll.Turn
 	in      *inlet
 
 	ending context.Context // done once Close is called
@@ -124,7 +123,7 @@ func Open(cfg Config, sink fabric.Sink) (*Fabric, error) {
 		return nil, fmt.Errorf("udp: %w", err)
 	}
 	f.ending, f.end = context.WithCancel(context.Background())
-	f.drive = turns.New()
+	f.drive = poll.NewTurn()
 	f.loops.Go(f.receive)
 	return f, nil
 }

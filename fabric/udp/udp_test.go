@@ -17,7 +17,7 @@ import (
 	"ibrun/fabric"
 	"ibrun/fabric/fabrictest"
 	"ibrun/internal/netiface"
-	"ibrun/internal/skip"
+	"ibrun/test/skip"
 	"ibrun/test/waitfor"
 )
 

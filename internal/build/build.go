@@ -13,7 +13,7 @@ import (
 	"runtime"
 	"sync"
 
-	"ibrun/internal/pseudo"
+	"ibrun/internal/proc"
 )
 
 // self is this program's file, also after it was replaced on disk.
@@ -25,7 +25,7 @@ const self = "/proc/self/exe"
 func ID() string { return id() }
 
 var id = sync.OnceValue(func() string {
-	head, err := pseudo.Read(self, headSize)
+	head, err := proc.Read(self, headSize)
 	if err != nil {
 		return "unknown"
 	}

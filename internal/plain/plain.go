@@ -1,6 +1,5 @@
-// Package plain makes text from elsewhere harmless on a terminal: what could
-// command the terminal, or show its reader something else than what is there, is
-// written out as \x9b or \u202e. It does not know where text comes from or goes.
+// Package plain makes text from elsewhere harmless on a terminal. It writes bytes and characters that could control the
+// terminal, or mislead the reader, as \x9b or \u202e. It also writes numbers of things, such as "2 nodes", and JSON.
 package plain
 
 import (

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"ibrun/internal/skip"
+	"ibrun/test/skip"
 	"ibrun/test/waitfor"
 )
 

@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"ibrun/internal/pseudo"
 )
 
 // mostStat bounds what is read of a process; the name in it has 64 bytes at most.
@@ -45,7 +43,7 @@ func children(pid int) (o offspring) {
 	}
 	known := false // whether this kernel has the files
 	for _, thread := range append(threads, strconv.Itoa(pid)) {
-		b, err := pseudo.Read(dir+thread+"/children", mostChildren)
+		b, err := Read(dir+thread+"/children", mostChildren)
 		if err != nil { // the thread has ended, say
 			o.whole = false
 			continue
@@ -111,7 +109,7 @@ func stat(pid int) (name string, words []string) {
 
 // readStat is stat for a process or a thread, whose file is given.
 func readStat(file string) (name string, words []string) {
-	b, err := pseudo.Read(file, mostStat)
+	b, err := Read(file, mostStat)
 	begin, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
 	if err != nil || begin < 0 || end < begin {
 		return "", nil

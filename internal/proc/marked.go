@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"ibrun/internal/pseudo"
 )
 
 // Mark is how processes of one job on one node are known: by variables of their environment,
@@ -29,7 +27,7 @@ const markRound = 10 * time.Millisecond
 
 // has reports whether a process of this user bears the mark. Those of others cannot be read.
 func (m Mark) has(pid int) bool {
-	environ, err := pseudo.Read("/proc/"+strconv.Itoa(pid)+"/environ", mostEnviron)
+	environ, err := Read("/proc/"+strconv.Itoa(pid)+"/environ", mostEnviron)
 	if err != nil || len(environ) == 0 {
 		return false
 	}
@@ -54,7 +52,7 @@ func (m Mark) find() (found []int, err error) {
 // kept reports whether a process is below a keeper.
 func (m Mark) kept(pid int) bool {
 	for pid = parent(pid); pid > 1; pid = parent(pid) {
-		argv, _ := pseudo.Read("/proc/"+strconv.Itoa(pid)+"/cmdline", mostStat)
+		argv, _ := Read("/proc/"+strconv.Itoa(pid)+"/cmdline", mostStat)
 		if words := bytes.Split(argv, []byte{0}); len(words) > 1 && string(words[1]) == m.Keeper {
 			return true
 		}

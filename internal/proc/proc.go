@@ -2,6 +2,9 @@
 // (PR_SET_CHILD_SUBREAPER), so exactly one goroutine may wait: every child
 // process of an agent, rank or remote shell, is started here. The package
 // knows nothing of jobs.
+//
+// It also reads files of procfs and sysfs with three or four system calls each, of which an agent reads a hundred before
+// its ranks start. An os.File needs twice as many.
 package proc
 
 import (
@@ -216,7 +219,7 @@ func startReaping() {
 }
 
 // reap waits for every child there is, adopted ones included. No thread waits in the kernel: it
-// would take a processor along, the only one of an agent (internal/parked).
+// would take a processor along, the only one of an agent (internal/poll).
 func reap(ended <-chan os.Signal) {
 	for {
 		reapAll()

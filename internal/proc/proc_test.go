@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"ibrun/internal/executable"
+	"ibrun/test/executable"
 	"ibrun/test/waitfor"
 )
 

@@ -16,10 +16,13 @@ var senders = map[string]string{
 // imports are the packages that generated code may need, by their names in it.
 var imports = []struct{ name, path string }{
 	{"fmt", "fmt"}, {"math", "math"}, {"slices", "slices"}, {"testing", "testing"}, {"time", "time"},
-	{"frame", "ibrun/bootstrap/frame"}, {"frametest", "ibrun/bootstrap/frame/frametest"},
-	{"rankwire", "ibrun/bootstrap/rankwire"}, {"ccs", "ibrun/bootstrap/ccs"}, {"fabric", "ibrun/fabric"},
-	{"job", "ibrun/job"},
+	{"frame", "ibrun/bootstrap/wire/frame"}, {"frametest", "ibrun/bootstrap/wire/frame/frametest"},
+	{"rankwire", "ibrun/bootstrap/wire/rankwire"}, {"ccs", "ibrun/bootstrap/ccs"}, {"fabric", "ibrun/fabric"},
+	{"job", "ibrun/internal/job"},
 }
+
+// folders are the folders of the packages with generated code, by the names of the packages.
+var folders = map[string]string{"rankwire": "bootstrap/wire/rankwire", "wire": "bootstrap/wire"}
 
 // generator writes one file of a package.
 type generator struct {
@@ -33,7 +36,7 @@ func (g *generator) f(format string, args ...any) { fmt.Fprintf(g, format, args.
 // code returns the generated Go files by their paths.
 func (s *schema) code() (map[string][]byte, error) {
 	files := map[string][]byte{}
-	for _, pkg := range []string{"rankwire", "wire"} {
+	for pkg, folder := range folders {
 		for name, write := range map[string]func(*generator){
 			"types_gen.go": (*generator).types, "codec_gen.go": (*generator).codec, "kinds_gen.go": (*generator).kinds,
 			"fuzz_gen_test.go": (*generator).fuzz,
@@ -50,7 +53,7 @@ func (s *schema) code() (map[string][]byte, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%s of package %s: %w", name, pkg, err)
 			}
-			files["bootstrap/"+pkg+"/"+name] = text
+			files[folder+"/"+name] = text
 		}
 	}
 	return files, nil

@@ -19,11 +19,11 @@ func TestGeneratedFilesAreUpToDate(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, string(want), string(got), "%s is not what go generate ./bootstrap/wire writes", name)
 	}
-	for _, pkg := range []string{"wire", "rankwire"} {
-		found, err := filepath.Glob(filepath.Join(root, "bootstrap", pkg, "*_gen*.go"))
+	for _, folder := range folders {
+		found, err := filepath.Glob(filepath.Join(root, folder, "*_gen*.go"))
 		require.NoError(t, err)
 		for _, name := range found {
-			require.Contains(t, files, "bootstrap/"+pkg+"/"+filepath.Base(name), "no schema generates this file")
+			require.Contains(t, files, folder+"/"+filepath.Base(name), "no schema generates this file")
 		}
 	}
 }
@@ -77,7 +77,7 @@ message 7 Sample rank once {
 	require.NoError(t, err)
 	files, err := s.code()
 	require.NoError(t, err)
-	code := string(files["bootstrap/rankwire/codec_gen.go"])
+	code := string(files["bootstrap/wire/rankwire/codec_gen.go"])
 	for _, line := range []string{
 		"frame.Within(r, m.N, 1, 5)", "frame.Within(r, m.Color, Red, Green)", "frame.Within(r, m.Level, 0, other.Levels-1)",
 		"m.Word = r.TextUpTo(MaxWord)", "frame.Within(r, len(m.Word), 1, MaxWord)", "m.Cut = r.TextUpTo(MaxWord)",
@@ -87,8 +87,8 @@ message 7 Sample rank once {
 	} {
 		require.Contains(t, code, line)
 	}
-	require.Contains(t, string(files["bootstrap/rankwire/types_gen.go"]), "Words Words // of the user")
-	kinds := string(files["bootstrap/rankwire/kinds_gen.go"])
+	require.Contains(t, string(files["bootstrap/wire/rankwire/types_gen.go"]), "Words Words // of the user")
+	kinds := string(files["bootstrap/wire/rankwire/kinds_gen.go"])
 	require.Contains(t, kinds, "From: frame.Rank, Parse: parseSample, Once: true")
 	tables := s.tables()
 	require.Contains(t, tables, "| 7 | Sample | from a rank | "+

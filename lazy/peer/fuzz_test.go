@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/fabric"
-	"ibrun/internal/fuzzed"
+	"ibrun/test/fuzzed"
 )
 
 // FuzzPeer is a peer whose packets make no sense, among what the owner does: a

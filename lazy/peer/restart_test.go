@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"ibrun/fabric"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // start begins a rank's next epoch, at the old address or a new one: its next program, or anew as

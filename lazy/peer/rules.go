@@ -2,7 +2,7 @@ package peer
 
 import (
 	"ibrun/fabric"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // cue is what an input brings along for its actions.

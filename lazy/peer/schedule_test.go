@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/seeded"
+	"ibrun/test/seeded"
 )
 
 // pick makes the chances of a schedule.

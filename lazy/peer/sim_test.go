@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"ibrun/fabric"
-	"ibrun/internal/seeded"
-	"ibrun/job"
+	"ibrun/internal/job"
+	"ibrun/test/seeded"
 )
 
 // chances is what one schedule does to its packets, answers and ranks.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"ibrun/internal/seeded"
 	"ibrun/lazy/peer"
+	"ibrun/test/seeded"
 )
 
 // pick makes the chances of a schedule.

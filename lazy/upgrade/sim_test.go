@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"ibrun/fabric"
-	"ibrun/internal/seeded"
 	"ibrun/lazy/peer"
+	"ibrun/test/seeded"
 )
 
 // chances is what one schedule does to its packets, streams and ranks.

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"ibrun/internal/executable"
+	"ibrun/test/executable"
 )
 
 // cache is the user's cache directory. It is determined when the package is initialized, because product.Run later sets

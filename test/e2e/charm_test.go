@@ -18,9 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/bootstrap/ccs"
-	"ibrun/internal/skip"
 	"ibrun/test/launch"
 	"ibrun/test/product"
+	"ibrun/test/skip"
 )
 
 // netlrts builds the program test/netlrts on the first call, and returns the path of the program. Its processes speak

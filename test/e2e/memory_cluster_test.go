@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/skip"
 	"ibrun/test/launch"
 	"ibrun/test/memgroup"
+	"ibrun/test/skip"
 )
 
 // TestOutOfMemory lets the kernel kill a rank that exceeds the memory limit of its cgroup. The message must say that

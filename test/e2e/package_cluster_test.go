@@ -7,7 +7,7 @@ import (
 	"os/exec"
 	"testing"
 
-	"ibrun/internal/skip"
+	"ibrun/test/skip"
 )
 
 // hideHeader is a shell script that hides verbs.h and then runs go build with the arguments of the script. The option

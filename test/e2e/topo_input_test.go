@@ -10,7 +10,7 @@ import (
 
 	"ibrun/test/launch"
 	"ibrun/topo"
-	"ibrun/topo/draw"
+	"ibrun/topo/show"
 	"ibrun/topo/topotest"
 )
 
@@ -24,7 +24,7 @@ func TestTopoInput(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.CopyFS(dir, topotest.Ranger.Files()))
 	shown := launch.Ibrun(t, "--display", "topo", "--json", "--topo-input", dir)
-	want, err := draw.JSON(topo.Read(os.DirFS(dir)))
+	want, err := show.JSON(topo.Read(os.DirFS(dir)))
 	require.NoError(t, err)
 	require.JSONEq(t, string(want), shown.Stdout, shown.Stderr)
 	for _, c := range []struct {

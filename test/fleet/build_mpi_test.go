@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/skip"
+	"ibrun/test/skip"
 )
 
 // TestUnsignedIsRefused runs test/fleet/build with a mirror whose release file is not signed. The script must fail

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) {
 	inside.Main(m, "ibrun/cmd/ibrun", "ibrun/examples/stencil3d", "ibrun/examples/ring", "ibrun/examples/alltoall",
-		"ibrun/lazy.test", "ibrun/cgo/verbs.test", "ibrun/fabric/ib/pathrecord.test")
+		"ibrun/lazy.test", "ibrun/cgo/verbs.test", "ibrun/fabric/ib.test")
 }
 
 // TestOtherPackages runs tests of other packages with the libibverbs of rdma-core on Soft-RoCE. In their own packages
@@ -31,9 +31,9 @@ func TestMain(m *testing.M) {
 func TestOtherPackages(t *testing.T) {
 	inside.Require(t)
 	for pkg, args := range map[string][]string{
-		"lazy":                 {"SchedulesOver|PortFails", "-schedules=6"},
-		"cgo/verbs":            {"/^roce$", "-test.skip", "Kept|Keeping|Others|NoPermission"},
-		"fabric/ib/pathrecord": {"^TestKernelAnswers$"},
+		"lazy":      {"SchedulesOver|PortFails", "-schedules=6"},
+		"cgo/verbs": {"/^roce$", "-test.skip", "Kept|Keeping|Others|NoPermission"},
+		"fabric/ib": {"^TestKernelAnswers$"},
 	} {
 		t.Run(filepath.Base(pkg), func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), inside.Program(filepath.Base(pkg)+".test"),

@@ -13,19 +13,51 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/doctor"
 	"ibrun/test/rdmavm/inside"
 )
+
+// node is the report about one node in the output of --doctor --json, as far as TestDoctor checks it.
+type node struct {
+	Lost   *struct{ Cause string }
+	Report *struct {
+		HCAs []struct {
+			Name  string
+			GUID  string   `json:"node_guid"`
+			Links []string `json:"interfaces"`
+			Files []string `json:"device_files"`
+			Ports []struct {
+				State string
+				Layer string `json:"link_layer"`
+				MTU   int    `json:"mtu_bytes"`
+				GIDs  []struct {
+					Type string
+					Link string `json:"interface"`
+				}
+			}
+		}
+		Verbs struct {
+			Library, Deaf string
+			Modules       []string
+			Devices       []deviceFile `json:"device_files"`
+			Listed        []struct {
+				Name string
+				GUID string `json:"node_guid"`
+			}
+		}
+	}
+}
+
+type deviceFile struct{ Path, Fault string }
 
 // TestDoctor runs ibrun --doctor on a machine with two Soft-RoCE devices. It must report all properties of both devices
 // and no error. If a process may lock only 64 KiB of memory, it must report this limit as the only error.
 func TestDoctor(t *testing.T) {
 	inside.Require(t)
-	examine := func(kB, hosts string) (nodes []doctor.Node, code int, wrong []string) {
+	examine := func(kB, hosts string) (nodes []node, code int, wrong []string) {
 		line := fmt.Sprintf("ulimit -l %s; exec %s --doctor --json --fabric ib --launcher local --hosts %s", kB,
 			inside.Program("ibrun"), hosts)
 		var all struct {
-			Nodes    []doctor.Node
+			Nodes    []node
 			Findings []struct{ Severity, Subject, Text string }
 		}
 		out, code := outputAndCode(t, exec.CommandContext(t.Context(), "sh", "-c", line))
@@ -61,7 +93,7 @@ func TestDoctor(t *testing.T) {
 		}
 		require.NotEmpty(t, r.Verbs.Library)
 		require.Contains(t, r.Verbs.Modules, "rdma_rxe")
-		opened := func(d doctor.DeviceFile) bool { return strings.HasSuffix(d.Path, "uverbs0") && d.Fault == "" }
+		opened := func(d deviceFile) bool { return strings.HasSuffix(d.Path, "uverbs0") && d.Fault == "" }
 		require.True(t, slices.ContainsFunc(r.Verbs.Devices, opened), "%v", r.Verbs.Devices)
 	}
 	_, code, wrong = examine("64", "a")

@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/executable"
+	"ibrun/test/executable"
 	"ibrun/test/rdmavm/inside"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/skip"
+	"ibrun/test/skip"
 )
 
 // pamAdopt is the path of Slurm's PAM module for sshd. The module moves the processes of an ssh session into the cgroup

@@ -17,9 +17,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/executable"
-	"ibrun/internal/skip"
+	"ibrun/test/executable"
 	"ibrun/test/product"
+	"ibrun/test/skip"
 	"ibrun/test/vcluster/cluster"
 )
 

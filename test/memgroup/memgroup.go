@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/skip"
+	"ibrun/test/skip"
 )
 
 // Places are the hierarchies with memory, as they are usually mounted, and the

@@ -126,7 +126,7 @@ func all(root string) (found []message, err error) {
 		}
 		if entry.IsDir() && slices.Contains([]string{".git", "bin", "out", "test", "examples",
 			"fabric/fabrictest",
-			"internal/fuzzed", "internal/skip", "topo/topotest", "topo/hwloctest"}, name) {
+			"test/fuzzed", "test/skip", "topo/topotest", "topo/hwloctest"}, name) {
 			return fs.SkipDir
 		}
 		if entry.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {

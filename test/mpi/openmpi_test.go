@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/executable"
+	"ibrun/test/executable"
 	"ibrun/test/fleet/suite"
 	"ibrun/test/launch"
 	"ibrun/test/product"

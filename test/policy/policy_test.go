@@ -24,10 +24,10 @@ const root = "../.."
 // forbiddenImports lists pairs of regular expressions for package paths. Packages that match from must not import
 // packages that match to, directly or indirectly, for the reason why. The linter checks only direct imports.
 var forbiddenImports = []struct{ from, to, why string }{
-	{`^ibrun/fabric/`, `^ibrun/(job|bootstrap)/`, "the data plane runs without the launcher and its job"},
+	{`^ibrun/fabric/`, `^ibrun/(internal/job|bootstrap)/`, "the data plane runs without the launcher and its job"},
 	{`^ibrun/lazy/`, `^ibrun/bootstrap/`, "messages between ranks do not depend on a launcher"},
 	{`^ibrun/bootstrap/`, `^ibrun/(fabric/(ib|udp)|lazy)/`, "an agent opens no endpoint and sends no message"},
-	{`^ibrun/doctor/`, `^ibrun/fabric/udp/`, "the doctor finds the network interface for data, but sends no data"},
+	{`^ibrun/cmd/ibrun/internal/doctor/`, `^ibrun/fabric/udp/`, "the doctor finds the network interface for data, but sends no data"},
 	{`^ibrun/cmd/ibrun/`, `^ibrun/cgo/`, "ibrun is one static binary"},
 }
 
@@ -37,7 +37,7 @@ var allowed = regexp.MustCompile(`^(github\.com/(Mellanox/rdmamap|vishvananda/ne
 
 // linked matches the paths of packages of this module that package ibrun may import, directly or indirectly. An
 // application links them.
-var linked = regexp.MustCompile(`^ibrun/(bootstrap/(frame|rankctl|rankwire)|cgo/verbs|fabric|internal|job|lazy|topo)/`)
+var linked = regexp.MustCompile(`^ibrun/(bootstrap/wire/(frame|rankwire)|cgo/verbs|fabric|internal|lazy|topo)/`)
 
 // pkg is a package of this module, as go list -json describes it. Deps lists its direct and indirect imports.
 type pkg struct {
@@ -87,11 +87,11 @@ func TestPackagesReachOnlyWhatTheyMay(t *testing.T) {
 	require.Greater(t, len(packages), 50)
 	require.Empty(t, strings.Join(checkImports(packages), "\n"))
 	require.Len(t, checkImports([]pkg{
-		{"ibrun/fabric/new", nil, []string{"ibrun/internal/x", "ibrun/job"}},
+		{"ibrun/fabric/new", nil, []string{"ibrun/internal/x", "ibrun/internal/job"}},
 		{"ibrun/lazy", []string{"a.go"}, nil}, {"ibrun/cgo/verbs", []string{"a.go"}, nil},
 		{"ibrun/cmd/ibrun", nil, []string{"ibrun/cgo/verbs", "example.org/x", "golang.org/x/sys/unix", "net"}},
-		{"ibrun", nil, []string{"ibrun/bootstrap/rankwire", "ibrun/bootstrap/wire", "ibrun/lazy/peer", "net"}},
-		{"ibrun/lazy/upgrade", nil, []string{"ibrun/bootstrap/frame", "ibrun/fabric"}},
+		{"ibrun", nil, []string{"ibrun/bootstrap/wire/rankwire", "ibrun/bootstrap/wire", "ibrun/lazy/peer", "net"}},
+		{"ibrun/lazy/upgrade", nil, []string{"ibrun/bootstrap/wire/frame", "ibrun/fabric"}},
 	}), 6, "each rule can fail")
 }
 

@@ -17,9 +17,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/skip"
 	"ibrun/test/launch"
 	"ibrun/test/rdmavm/inside"
+	"ibrun/test/skip"
 	"ibrun/test/waitfor"
 )
 

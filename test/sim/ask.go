@@ -3,8 +3,8 @@ package sim
 import (
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/core/queries"
-	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/wire/rankwire"
 )
 
 // Ask lets the user ask the job, now.

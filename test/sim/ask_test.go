@@ -7,11 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/control"
 	"ibrun/bootstrap/wire"
-	"ibrun/internal/standing"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // asked simulates a job that gets the question q once, when all ranks run. It returns the simulation and the answer. It
@@ -49,7 +49,7 @@ func TestAskMillion(t *testing.T) {
 		wire.KindExit: n}, withoutHeartbeats(w.Sent))
 	require.Less(t, w.Bytes[wire.KindReply], uint64(mostAnswer*scale.nodes))
 
-	s := standing.Of(cfg.Job.Layout, reply.Standings)
+	s := control.StandingOf(cfg.Job.Layout, reply.Standings)
 	require.Equal(t, uint32(scale.nodes), s.Nodes)
 	require.Zero(t, s.Silent)
 	require.Len(t, s.Groups, 1)
@@ -105,7 +105,7 @@ func TestAskWhoIsMissing(t *testing.T) {
 			w.At(w.Now()+time.Second, func() { w.Interrupt(15) })
 		})
 		require.Len(t, w.Answers, 1)
-		s := standing.Of(cfg.Job.Layout, w.Answers[0].Standings)
+		s := control.StandingOf(cfg.Job.Layout, w.Answers[0].Standings)
 		require.Equal(t, []string{"Barrier 1: 255 ranks have waited for 4.0 s; missing: rank 17 on node000002 " +
 			"(process 18, in poll)"}, s.Collectives(), shape)
 		require.Equal(t, "0-16,18-255", s.Groups[0].Ranks)

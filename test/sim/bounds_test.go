@@ -9,7 +9,7 @@ import (
 
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // TestBoundsAtAThousand kills a rank, an agent, a reaper, or an agent and its reaper, and checks the time limits of

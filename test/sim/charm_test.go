@@ -9,12 +9,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/bootstrap/charmserver"
+	"ibrun/bootstrap/clients/charm"
 	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/rankwire"
-	"ibrun/charm"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
+
+	"ibrun/internal/job"
 )
 
 // charmRanks is a job of programs of Charm++: production servers beside production cores. Each rank
@@ -24,7 +24,7 @@ type charmRanks struct {
 	callQueue
 	t       *testing.T
 	job     *job.Job
-	servers []*charmserver.Server
+	servers []*charm.Server
 	tables  int // programs that got the table
 }
 
@@ -36,7 +36,7 @@ func charmJob(t *testing.T, cfg Config) *charmRanks {
 	}
 	for i := range job.NodeIndex(cfg.Job.Nodes) {
 		first, count := cfg.Job.Layout.SlotsOn(i)
-		s := charmserver.New(cfg.Job, job.Node{Host: fmt.Sprintf("n%d", i), First: first, Ranks: count}, 0)
+		s := charm.NewServer(cfg.Job, job.Node{Host: fmt.Sprintf("n%d", i), First: first, Ranks: count}, 0)
 		for slot := first; slot < first+job.Slot(count); slot++ {
 			s.Expect(slot, 1, true, false)
 		}
@@ -59,20 +59,20 @@ func (x *charmRanks) sends(slot job.Slot, kind string, data ...byte) {
 	x.obey(node, x.servers[node].Receive(uint32(slot)+1, charm.Append(nil, kind, len(data), data...)))
 }
 
-func (x *charmRanks) obey(node uint32, effects []charmserver.Effect) {
+func (x *charmRanks) obey(node uint32, effects []charm.Effect) {
 	for _, e := range effects {
 		x.add(func() { x.effect(node, e) })
 	}
 	x.runAll()
 }
 
-func (x *charmRanks) effect(node uint32, e charmserver.Effect) {
+func (x *charmRanks) effect(node uint32, e charm.Effect) {
 	switch e := e.(type) {
-	case charmserver.ClientFrame:
+	case charm.ClientFrame:
 		x.Post(node, core.RankFrame{Rank: e.Rank, Msg: e.Msg})
-	case charmserver.Mute:
+	case charm.Mute:
 		x.obey(node, x.servers[node].Muted(e.Rank))
-	case charmserver.Bytes:
+	case charm.Bytes:
 		switch slot := job.Slot(e.Call - 1); {
 		case len(e.Bytes) < 16:
 		case strings.HasPrefix(string(e.Bytes[4:]), charm.NodeTab):
@@ -81,10 +81,10 @@ func (x *charmRanks) effect(node uint32, e charmserver.Effect) {
 		case strings.HasPrefix(string(e.Bytes[4:]), charm.Barrier):
 			x.sends(slot, charm.Ending, '0', 0)
 		}
-	case charmserver.HangUp:
+	case charm.HangUp:
 		slot := e.Call - 1
 		x.At(x.Now(), func() { x.exit(x.agents[node], slot, job.Status{}) })
-	case charmserver.Warn:
+	case charm.Warn:
 		x.t.Fatal(e.Text)
 	}
 }

@@ -9,12 +9,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/clients/pmi"
 	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/pmiserver"
-	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // clients is a job whose ranks speak PMI: production servers beside production
@@ -25,7 +25,7 @@ type clients struct {
 	callQueue
 	t       *testing.T
 	cfg     Config
-	servers []*pmiserver.Server
+	servers []*pmi.Server
 	ranks   []client
 	gets    func(rank, i int) (from int, more bool) // the i-th value that a rank gets
 	wrong   func(rank, from int, words string)      // called if the reply to a get is not the value of rank from
@@ -81,8 +81,8 @@ func valueOf(rank int) string {
 	return strings.Repeat(word, valueSize/len(word))
 }
 
-// pmi prepares a job of PMI clients.
-func pmi(t *testing.T, cfg Config, how job.Transport, gets func(rank, i int) (int, bool)) *clients {
+// pmiClients prepares a job of PMI clients.
+func pmiClients(t *testing.T, cfg Config, how job.Transport, gets func(rank, i int) (int, bool)) *clients {
 	x := &clients{t: t, gets: gets, ranks: make([]client, cfg.Job.Size)}
 	x.wrong = func(rank, from int, words string) {
 		t.Fatalf("rank %d wants the value of %d and hears %q", rank, from, words)
@@ -97,7 +97,7 @@ func pmi(t *testing.T, cfg Config, how job.Transport, gets func(rank, i int) (in
 		x.obey(node, x.servers[node].BulkFetched(fence, values))
 	}
 	for range cfg.Job.Nodes {
-		x.servers = append(x.servers, pmiserver.New(cfg.Job, 0))
+		x.servers = append(x.servers, pmi.NewServer(cfg.Job, 0))
 		x.servers[len(x.servers)-1].Carries = 0 // sizes of jobs here are those of tests
 	}
 	x.cfg, x.World = cfg, New(cfg)
@@ -115,16 +115,16 @@ func (x *clients) sends(rank int, words string) {
 	x.obey(x.node(rank), x.servers[x.node(rank)].Receive(job.Slot(rank), []byte(words)))
 }
 
-func (x *clients) obey(node uint32, effects []pmiserver.Effect) {
+func (x *clients) obey(node uint32, effects []pmi.Effect) {
 	for _, e := range effects {
 		switch e := e.(type) {
-		case pmiserver.Words:
+		case pmi.Words:
 			x.add(func() { x.next(int(e.Rank), string(e.Bytes)) })
-		case pmiserver.ClientFrame:
+		case pmi.ClientFrame:
 			x.Post(node, core.RankFrame{Rank: e.Rank, Msg: e.Msg})
-		case pmiserver.BulkFetch:
+		case pmi.BulkFetch:
 			x.Post(node, core.BulkRequested{Fence: e.Fence})
-		case pmiserver.Warn:
+		case pmi.Warn:
 			x.t.Fatal(e.Text)
 		}
 	}

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"time"
 
+	"ibrun/bootstrap/clients/pmi"
+	"ibrun/bootstrap/clients/pmixserver"
 	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/pmiserver"
-	"ibrun/bootstrap/pmixserver"
-	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 func (w *World) perform(a *agent, eff core.Effect) {
@@ -300,4 +300,4 @@ func (w *World) end(a *agent, s job.Status) {
 }
 
 // join makes few parcels of those of a barrier, as agents do.
-func join(p rankwire.Parcels) rankwire.Parcels { return pmixserver.Join(pmiserver.Join(p)) }
+func join(p rankwire.Parcels) rankwire.Parcels { return pmixserver.Join(pmi.Join(p)) }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // Exec lets a caller start daemons, now.

@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/rankwire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // ward is a job that goes on when ranks fail, all of whose ranks have said hello.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/wire/rankwire"
 )
 
 // TestPMIBytesAtScale measures the bytes that agents send for PMI if each of n ranks puts 400 bytes and gets the values
@@ -17,7 +17,7 @@ func TestPMIBytesAtScale(t *testing.T) {
 	t.Parallel()
 	nodes, ppn := scale.clientNodes, 16
 	size := nodes * ppn
-	x := pmi(t, plan(nodes, ppn, "kary:8"), learning, doubling(size))
+	x := pmiClients(t, plan(nodes, ppn, "kary:8"), learning, doubling(size))
 	x.run()
 	require.Equal(t, size*bits.Len(uint(size-1)), x.taken)
 	require.Equal(t, 2*nodes, x.Sent[rankwire.KindCollect])

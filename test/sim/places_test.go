@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // places finds a child of the root, an inner node and a leaf of a tree of depth three.

@@ -8,14 +8,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/clients/pmix"
+	"ibrun/bootstrap/clients/pmix/pmixtest"
+	"ibrun/bootstrap/clients/pmixserver"
 	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/pmixserver"
-	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
-	"ibrun/pmix"
-	"ibrun/pmix/pmixtest"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // pmixClients is a job whose ranks speak PMIx: production servers beside production cores. Each

@@ -2,7 +2,7 @@ package sim
 
 import (
 	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/core/repair"
+	"ibrun/bootstrap/core/recovery"
 	"ibrun/bootstrap/wire"
 )
 
@@ -28,7 +28,7 @@ func (w *World) joinChild(a *agent, e core.JoinChild) {
 			w.deliver(event{to: a, ev: core.ChildFailed{Child: e.Child, Phase: "connect", Cause: "no answer"}})
 		case k == nil || k.dead || k.done:
 			w.deliver(event{to: a, ev: core.ChildFailed{Child: e.Child, Phase: "join", Cause: "its agent is gone"}})
-		case !repair.MayJoin(k.level, e.Level):
+		case !recovery.MayJoin(k.level, e.Level):
 			w.deliver(event{to: a, ev: core.JoinRefused{Child: e.Child}})
 		default:
 			w.EndSession(k.node)

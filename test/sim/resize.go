@@ -2,8 +2,8 @@ package sim
 
 import (
 	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/rankwire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // Resize lets a caller ask for another size of the job, now.

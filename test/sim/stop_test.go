@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // A job that is stopped, for however long and whenever that begins, goes on as if

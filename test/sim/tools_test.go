@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // tools are the sessions and calls of exec beside a job that changes. Members live until they are

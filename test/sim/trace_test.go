@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/trace"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // traceOf returns the lines of a step of an agent, as --trace-events writes them.

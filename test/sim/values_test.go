@@ -6,10 +6,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 var (
@@ -46,7 +46,7 @@ func TestBarrierCostsTwoMessagesPerEdge(t *testing.T) {
 			cfg := plan(nodes, ppn, shape)
 			crossed := 0
 			below := ranksBelowEdges(&cfg)
-			x := pmi(t, cfg, how, everybody(size, ppn))
+			x := pmiClients(t, cfg, how, everybody(size, ppn))
 			x.run()
 			for _, ranks := range below {
 				if ranks < size { // otherwise nobody is on the other side
@@ -89,7 +89,7 @@ func TestBulkWithoutSomeNodes(t *testing.T) {
 		for _, after := range []time.Duration{-1_000_000, 6, 20, 40} { // microseconds after the others begin to read
 			cfg := plan(nodes, ppn, shape)
 			rest := everybody(size, ppn)
-			x := pmi(t, cfg, learning, func(rank, i int) (int, bool) {
+			x := pmiClients(t, cfg, learning, func(rank, i int) (int, bool) {
 				from, more := rest(rank, i)
 				return from, more && !leaves(rank)
 			})

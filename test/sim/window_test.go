@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/tree"
 	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/wire/frame"
 )
 
 // inFlight launches a job whose agents adjust their windows, and returns when the last

@@ -1,7 +1,6 @@
-// Package bind decides where on its node each rank runs: on which CPUs, and
-// from which memory. It reads nothing and sets nothing; it does not know which
-// ranks a node has, nor which HCA is near. docs/placement.md has the rules in
-// words.
+// Package bind decides where on its node each rank runs: on which CPUs, and from which memory. It also finds the port of
+// an HCA and the network interface nearest to each rank, and the variables that name them for libraries. It is pure and
+// changes nothing. docs/placement.md has the rules.
 package bind
 
 import (
@@ -9,7 +8,7 @@ import (
 	"fmt"
 
 	"ibrun/internal/cpuset"
-	"ibrun/job"
+	"ibrun/internal/job"
 	"ibrun/topo"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // TestDocumented holds the tables of docs/placement.md against the code.

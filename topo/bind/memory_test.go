@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // TestMemory: "near 1" prefers NUMA node 1, "turns 0-1" takes pages in turn.

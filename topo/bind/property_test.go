@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/cpuset"
-	"ibrun/job"
+	"ibrun/internal/job"
 	"ibrun/topo"
 	"ibrun/topo/hwloctest"
 )

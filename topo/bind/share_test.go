@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/job"
+	"ibrun/internal/job"
 	"ibrun/topo/hwloctest"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/job"
+	"ibrun/internal/job"
 	"ibrun/topo"
 	"ibrun/topo/hwloctest"
 )

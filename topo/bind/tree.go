@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"ibrun/internal/cpuset"
-	"ibrun/job"
+	"ibrun/internal/job"
 	"ibrun/topo"
 )
 

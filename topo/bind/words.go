@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"ibrun/internal/cpuset"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // errFull says that there are more ranks than room for them, of which nobody

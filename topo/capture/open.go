@@ -16,7 +16,7 @@ import (
 	"strings"
 
 	"ibrun/internal/exit"
-	"ibrun/internal/pseudo"
+	"ibrun/internal/proc"
 	"ibrun/topo"
 )
 
@@ -178,7 +178,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 // Machine reads the machine of a capture, or this one if no capture is named.
 func Machine(name string) (*topo.Machine, error) {
 	if name == "" {
-		return topo.Read(pseudo.Here()), nil
+		return topo.Read(proc.Here()), nil
 	}
 	tree, err := Open(name)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/skip"
+	"ibrun/test/skip"
 	"ibrun/topo/hwloctest"
 )
 

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/core/subtree"
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
 )
 
 const up = subtree.Up

@@ -15,8 +15,8 @@ import (
 	"slices"
 
 	"ibrun/bootstrap/core/subtree"
-	"ibrun/bootstrap/rankwire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // Do is what an effect asks for.

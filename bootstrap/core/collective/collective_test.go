@@ -7,8 +7,8 @@ import (
 
 	"ibrun/bootstrap/core/subtree"
 	"ibrun/bootstrap/core/subtree/subtreetest"
-	"ibrun/bootstrap/rankwire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // agent is that of subtreetest.

@@ -4,8 +4,8 @@ import (
 	"maps"
 	"slices"
 
-	"ibrun/bootstrap/rankwire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // A rank that is restarted has joined nothing. So what its old start had not joined fails for all,

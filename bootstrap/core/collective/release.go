@@ -2,7 +2,7 @@ package collective
 
 import (
 	"ibrun/bootstrap/core/subtree"
-	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/wire/rankwire"
 )
 
 // Release takes the outcome of a collective from the parent.

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"ibrun/bootstrap/core/subtree"
-	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/wire/rankwire"
 )
 
 // A number names a collective, so that what is repeated on a new link is recognised.

@@ -1,8 +1,8 @@
 package collective
 
 import (
-	"ibrun/bootstrap/rankwire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // Waiting is the collective that a rank of this node waits in, by its number; 0: none.

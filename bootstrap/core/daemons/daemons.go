@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core/subtree"
-	"ibrun/bootstrap/rankwire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // Do is what an effect asks for.

@@ -2,7 +2,7 @@ package daemons
 
 import (
 	"ibrun/bootstrap/core/subtree"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // InputCredit is the standard input, in bytes, that a caller may have on the way to its daemon. It

@@ -3,8 +3,8 @@ package daemons
 import (
 	"sort"
 
-	"ibrun/bootstrap/rankwire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // codeLost is the exit code of what nobody knows.

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"slices"
 
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/fabric"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // maxValues bounds the values of other nodes that an agent keeps, in bytes. Blocks are not bounded:

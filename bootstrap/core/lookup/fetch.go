@@ -3,8 +3,8 @@ package lookup
 import (
 	"time"
 
-	"ibrun/bootstrap/frame"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/internal/job"
 )
 
 // fetch is how a node in a job that chooses gets all addresses, when its ranks have asked for

@@ -4,8 +4,8 @@ import (
 	"maps"
 	"time"
 
-	"ibrun/bootstrap/rankwire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // raised is the least epoch that answers a question, by what is known of restarts here.

@@ -2,9 +2,9 @@ package lookup
 
 import (
 	"ibrun/bootstrap/core/subtree"
-	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/fabric"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // Lie says what of a neighbour's answer cannot be; empty: nothing. Somebody must have asked, and a

@@ -10,6 +10,10 @@
 // In eager mode, questions wait for the table of all nodes instead, for a while. In a job that
 // chooses, a small table comes while questions are asked, and a node that has asked for enough
 // fetches a large one (fetch.go). The package does not look into values, and it connects nobody.
+//
+// Two smaller parts stand apart. Names is MPI's name service at the root of a job: the ports of services that ranks
+// have published. Jobs that were spawned share the names of the oldest one, so the root of a spawned job asks its
+// parent. Pairs decides when two ranks of a node get a socket pair: when both have joined, in the same epoch.
 package lookup
 
 import (
@@ -18,9 +22,9 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core/subtree"
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/rankwire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // Do is what an effect asks for.

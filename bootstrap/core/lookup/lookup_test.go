@@ -9,10 +9,10 @@ import (
 
 	"ibrun/bootstrap/core/subtree"
 	"ibrun/bootstrap/core/subtree/subtreetest"
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/fabric"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 var up = Neighbour(subtree.Up)

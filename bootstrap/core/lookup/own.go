@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/fabric"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // own is this node's side: its block, its values, and questions that wait for them.

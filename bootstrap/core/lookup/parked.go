@@ -1,8 +1,8 @@
 package lookup
 
 import (
-	"ibrun/bootstrap/rankwire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // askOwn answers a question about a rank of this node, or parks it: not being published yet is a

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"ibrun/bootstrap/rankwire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // Resized forgets ranks that have left the job, whose layout has fewer: others may get their

@@ -4,9 +4,9 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core/subtree"
-	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/rankwire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // table is eager resolution: the blocks of all nodes rise once, each subtree's when it is complete,

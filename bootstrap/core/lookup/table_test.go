@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/core/subtree"
-	"ibrun/bootstrap/frame"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/internal/job"
 )
 
 func eager(root bool) (*subtree.Subtree, *Lookups) {

@@ -11,8 +11,8 @@ import (
 
 	"ibrun/bootstrap/core/subtree"
 	"ibrun/bootstrap/core/subtree/subtreetest"
-	"ibrun/bootstrap/rankwire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // The agent of subtreetest has ranks 4 and 5, child 0 ranks 6 and 7, child 1 ranks 8 and 9.

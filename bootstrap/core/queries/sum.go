@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"sort"
 
-	"ibrun/bootstrap/rankwire"
-	"ibrun/job"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
 )
 
 // span is the slots [first, end).

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // Floors are the least epochs of ranks that count (job.Epoch): a rank that was restarted has one.

@@ -3,7 +3,7 @@ package subtree
 import (
 	"iter"
 
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // Ranks are those of the agent's own node, which have slots in a row.

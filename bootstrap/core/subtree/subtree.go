@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sort"
 
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // Link names one neighbour: Up is the parent, 0 and above are the children in launch order.

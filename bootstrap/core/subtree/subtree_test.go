@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // Renumber(2) numbers the three ranks from 2 on, so that rank 8, which has joined, becomes rank 3. Each rank must keep

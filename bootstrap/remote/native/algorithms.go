@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	"golang.org/x/crypto/ssh"
-
-	"ibrun/internal/sshconfig"
 )
 
 // choice is one kind of algorithm: what we offer when the user says nothing,
@@ -72,7 +70,7 @@ func (c choice) pick(preferred string) ([]string, error) {
 		preferred = preferred[1:]
 	}
 	if sign == '-' {
-		unwanted := func(a string) bool { return sshconfig.MatchList(a, preferred) }
+		unwanted := func(a string) bool { return MatchList(a, preferred) }
 		return slices.DeleteFunc(slices.Clone(c.usual), unwanted), nil
 	}
 	var list []string
@@ -82,9 +80,9 @@ func (c choice) pick(preferred string) ([]string, error) {
 		case can:
 			list = append(list, a)
 		case i == 0 && sign != '+':
-			return nil, &sshconfig.Unfit{Why: c.name + " prefers " + a}
+			return nil, &Unfit{Why: c.name + " prefers " + a}
 		case !slices.Contains(c.theirs, a):
-			return nil, &sshconfig.Unfit{Why: c.name + " names " + a}
+			return nil, &Unfit{Why: c.name + " names " + a}
 		}
 	}
 	switch sign {

@@ -8,8 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
-
-	"ibrun/internal/sshconfig"
 )
 
 func TestPick(t *testing.T) {
@@ -31,7 +29,7 @@ func TestPick(t *testing.T) {
 	for _, preferred := range []string{"sntrup761x25519-sha512@openssh.com,curve25519-sha256",
 		"^diffie-hellman-group18-sha512", "curve25519-sha256,new-thing", "+new-thing", "ecdh*"} {
 		_, err := kexes.pick(preferred)
-		var u *sshconfig.Unfit
+		var u *Unfit
 		require.ErrorAs(t, err, &u, preferred)
 	}
 	require.Equal(t, "ssh-rsa", plainType(ssh.CertAlgoRSASHA512v01))
@@ -45,7 +43,7 @@ func TestLearn(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("# by hand"), 0o600))
 	key := newKey(t, "").PublicKey()
 	for _, hash := range []bool{false, true} {
-		cfg := &sshconfig.Config{Host: "n", Port: 24, KnownHosts: []string{file}, Strict: sshconfig.Accept,
+		cfg := &Config{Host: "n", Port: 24, KnownHosts: []string{file}, Strict: Accept,
 			HashHosts: hash}
 		if hash {
 			cfg.Port = 25
@@ -53,7 +51,7 @@ func TestLearn(t *testing.T) {
 		h, err := newHostCheck(cfg)
 		require.NoError(t, err)
 		require.NoError(t, h.check("", nil, key))
-		cfg.Strict = sshconfig.Refuse
+		cfg.Strict = Refuse
 		h, err = newHostCheck(cfg)
 		require.NoError(t, err)
 		require.NoError(t, h.check("", nil, key))

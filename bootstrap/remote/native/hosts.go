@@ -17,8 +17,6 @@ import (
 	"strings"
 
 	"golang.org/x/crypto/ssh"
-
-	"ibrun/internal/sshconfig"
 )
 
 // knownKey is a line of a known_hosts file that concerns a host (sshd(8),
@@ -82,7 +80,7 @@ func readKnown(line, host string) (k knownKey, ok bool) {
 func isFor(field, host string) bool {
 	rest, hashed := strings.CutPrefix(field, "|1|")
 	if !hashed {
-		return sshconfig.MatchList(host, strings.ToLower(field))
+		return MatchList(host, strings.ToLower(field))
 	}
 	salt, sum, _ := strings.Cut(rest, "|")
 	s, err := base64.StdEncoding.DecodeString(salt)
@@ -98,16 +96,16 @@ func hashHost(host string, salt []byte) []byte {
 
 // hostCheck judges the host key of one login.
 type hostCheck struct {
-	cfg    *sshconfig.Config
+	cfg    *Config
 	name   string // as known_hosts has it, with the port
 	plain  string // without; empty if that is the same, or not to be looked for
 	keys   []knownKey
 	casigs []string
-	unfit  *sshconfig.Unfit
+	unfit  *Unfit
 	last   []byte // the key that was accepted last; nil: none yet
 }
 
-func newHostCheck(cfg *sshconfig.Config) (*hostCheck, error) {
+func newHostCheck(cfg *Config) (*hostCheck, error) {
 	h := &hostCheck{cfg: cfg, name: cfg.Host}
 	if cfg.HostKeyAlias != "" {
 		h.name = strings.ToLower(cfg.HostKeyAlias)
@@ -202,7 +200,7 @@ func (h *hostCheck) judge(key ssh.PublicKey) error {
 	switch {
 	case s == known:
 		return nil
-	case s == unknown && h.cfg.Strict != sshconfig.Refuse:
+	case s == unknown && h.cfg.Strict != Refuse:
 		h.learn(key)
 		return nil
 	default:
@@ -235,8 +233,8 @@ func (h *hostCheck) valid(cert *ssh.Certificate) bool {
 // refuse says what is wrong with a key, and leaves to ssh what the user allows
 // ssh in spite of it.
 func (h *hostCheck) refuse(s standing, by knownKey, key ssh.PublicKey) error {
-	if s != unknown && h.cfg.Strict == sshconfig.Off {
-		h.unfit = &sshconfig.Unfit{Where: by.file + ":" + strconv.Itoa(by.line),
+	if s != unknown && h.cfg.Strict == Off {
+		h.unfit = &Unfit{Where: by.file + ":" + strconv.Itoa(by.line),
 			Why: "another host key is known or this one is revoked, and StrictHostKeyChecking is no"}
 		return h.unfit
 	}

@@ -14,8 +14,6 @@ import (
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
-
-	"ibrun/internal/sshconfig"
 )
 
 // keyring is what there is to log in with, in the order in which ssh tries it
@@ -31,7 +29,7 @@ type keyring struct {
 // agentPatience bounds what an ssh-agent may take for one login.
 const agentPatience = 5 * time.Second
 
-func newKeyring(cfg *sshconfig.Config) (*keyring, error) {
+func newKeyring(cfg *Config) (*keyring, error) {
 	allowed, err := publicKeys.pick(cfg.PublicKeys)
 	if err != nil {
 		return nil, err
@@ -130,7 +128,7 @@ func exposed(name string) bool {
 }
 
 // named reports whether an agent's key is one of the files of the configuration.
-func (k *keyring) named(cfg *sshconfig.Config, s ssh.Signer, files []ssh.Signer) bool {
+func (k *keyring) named(cfg *Config, s ssh.Signer, files []ssh.Signer) bool {
 	blob := s.PublicKey().Marshal()
 	if among(s.PublicKey(), files) || slices.ContainsFunc(k.locked, func(l []byte) bool {
 		return bytes.Equal(l,

@@ -16,13 +16,11 @@ import (
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/sys/unix"
-
-	"ibrun/internal/sshconfig"
 )
 
 // login is one connection on its way.
 type login struct {
-	cfg     *sshconfig.Config
+	cfg     *Config
 	reached func(Phase)
 	phase   atomic.Value // Phase
 	banner  func(string)
@@ -154,7 +152,7 @@ func (l *login) dial(ctx context.Context, by time.Time) (net.Conn, error) {
 	if l.cfg.Bind != "" {
 		ip := net.ParseIP(l.cfg.Bind)
 		if ip == nil {
-			return nil, &sshconfig.Unfit{Why: "bindaddress " + l.cfg.Bind + " is no address"}
+			return nil, &Unfit{Why: "bindaddress " + l.cfg.Bind + " is no address"}
 		}
 		d.LocalAddr = &net.TCPAddr{IP: ip}
 	}
@@ -172,7 +170,7 @@ func (l *login) dial(ctx context.Context, by time.Time) (net.Conn, error) {
 	switch {
 	case errors.As(err, &dns), errors.As(err, &family):
 		// The C library may know more places to look than we do.
-		return nil, &sshconfig.Unfit{Why: fmt.Sprintf("%s is not found without the C library", l.cfg.Host)}
+		return nil, &Unfit{Why: fmt.Sprintf("%s is not found without the C library", l.cfg.Host)}
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return nil, l.fail("is sshd running there?", "%s: connection refused", to)
 	case errors.Is(err, syscall.EHOSTUNREACH):
@@ -208,12 +206,12 @@ func (l *login) denied() error {
 	for _, m := range l.offers {
 		for _, o := range l.cfg.OtherAuth {
 			if m == o {
-				return &sshconfig.Unfit{Why: "no key lets the user in, the server takes " + m}
+				return &Unfit{Why: "no key lets the user in, the server takes " + m}
 			}
 		}
 	}
 	if l.keys.token != "" {
-		return &sshconfig.Unfit{Why: "no other key lets the user in: " + l.keys.token}
+		return &Unfit{Why: "no other key lets the user in: " + l.keys.token}
 	}
 	e := l.fail("a login without password must work: ssh -o BatchMode=yes HOST true", "permission denied for %s (%s)",
 		l.cfg.User, strings.Join(l.offers, ","))
@@ -232,7 +230,7 @@ func (l *login) denied() error {
 // explain names what ended a handshake.
 func (l *login) explain(ctx context.Context, err error, by time.Time, most time.Duration) error {
 	var own *Error
-	var unfit *sshconfig.Unfit
+	var unfit *Unfit
 	var none *ssh.AlgorithmNegotiationError
 	var slow net.Error
 	// The library does not wrap what callbacks return everywhere.
@@ -246,7 +244,7 @@ func (l *login) explain(ctx context.Context, err error, by time.Time, most time.
 		}
 		return unfit
 	case errors.As(err, &none):
-		return &sshconfig.Unfit{Why: "the server knows no " + none.What + " that native ssh has"}
+		return &Unfit{Why: "the server knows no " + none.What + " that native ssh has"}
 	case errors.As(err, &slow) && slow.Timeout(), errors.Is(err, os.ErrDeadlineExceeded), expired(ctx),
 		l.at() != Authenticate && time.Now().After(by):
 		if l.at() == Version {

@@ -1,9 +1,9 @@
-// Package native makes ssh sessions in this process, with golang.org/x/crypto/ssh,
-// as the user's own ssh would with BatchMode: the same keys, the same known
-// hosts, the same refusals. It weakens no check and asks nobody anything. What
-// it cannot do as ssh would it does not attempt: the error is an
-// *sshconfig.Unfit then, and the caller runs ssh. It sends nothing of a job and
-// does not decide whom to call, or when again.
+// Package native makes ssh sessions in this process, with golang.org/x/crypto/ssh, as the user's own ssh would with
+// BatchMode: with the same keys, known hosts and refusals. It reads the user's configuration as OpenSSH does:
+// ~/.ssh/config, /etc/ssh/ssh_config, and options of ssh's command line. It weakens no check and never prompts.
+//
+// If a session needs something that the package does not support, the error is an *Unfit, and the caller runs ssh
+// instead. The package does not decide which hosts to connect to, or when to try again.
 package native
 
 import "time"

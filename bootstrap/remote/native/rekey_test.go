@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
-	"ibrun/internal/sshconfig"
 	"ibrun/test/waitfor"
 )
 
@@ -110,7 +109,7 @@ func TestRekeyWithAnotherKey(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "known")
 	line := "n " + strings.TrimSpace(string(ssh.MarshalAuthorizedKey(right))) + "\n"
 	require.NoError(t, os.WriteFile(file, []byte(line), 0o600))
-	h, err := newHostCheck(&sshconfig.Config{Host: "n", Port: 22, KnownHosts: []string{file}, Strict: sshconfig.Refuse})
+	h, err := newHostCheck(&Config{Host: "n", Port: 22, KnownHosts: []string{file}, Strict: Refuse})
 	require.NoError(t, err)
 	require.NoError(t, h.check("", nil, right))
 	require.Error(t, h.check("", nil, wrong))

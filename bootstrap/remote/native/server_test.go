@@ -14,8 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
-
-	"ibrun/internal/sshconfig"
 )
 
 // newKey makes a key; where is the file to put it in, if any.
@@ -49,12 +47,12 @@ func newServer(t *testing.T) *server {
 }
 
 // login is what a user needs to get in.
-func (s *server) login(t *testing.T) *sshconfig.Config {
+func (s *server) login(t *testing.T) *Config {
 	dir := t.TempDir()
 	newKey(t, filepath.Join(dir, "key"))
-	return &sshconfig.Config{
+	return &Config{
 		Alias: "h", Host: "h", Port: 22, User: "u", Identities: []string{filepath.Join(dir, "key")}, IdentityGiven: true,
-		KnownHosts: []string{filepath.Join(dir, "known")}, Strict: sshconfig.Accept, Network: "tcp", Attempts: 1,
+		KnownHosts: []string{filepath.Join(dir, "known")}, Strict: Accept, Network: "tcp", Attempts: 1,
 		AliveCount: 3, MinRSABits: 1024,
 	}
 }
@@ -168,7 +166,7 @@ func (s *server) sessions(f func(channel ssh.Channel, command string)) {
 }
 
 // try logs in and runs a command, within a time.
-func (s *server) try(cfg *sshconfig.Config, most time.Duration, stderr io.Writer) (*Session, []Phase, error) {
+func (s *server) try(cfg *Config, most time.Duration, stderr io.Writer) (*Session, []Phase, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), most)
 	defer cancel()
 	var phases []Phase

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
-
-	"ibrun/internal/sshconfig"
 )
 
 // Session is a command that runs at the other end of a connection of its own.
@@ -39,8 +37,8 @@ type End struct {
 // terminal. It returns when the server has confirmed the command. What comes on
 // the command's standard error, and the server's banner before that, is written
 // to stderr, by one goroutine at a time. The context bounds the start only. The
-// error is an *Error or an *sshconfig.Unfit.
-func Start(ctx context.Context, cfg *sshconfig.Config, command string, stderr io.Writer, reached func(Phase)) (*Session,
+// error is an *Error or an *Unfit.
+func Start(ctx context.Context, cfg *Config, command string, stderr io.Writer, reached func(Phase)) (*Session,
 	error) {
 	l := &login{cfg: cfg, reached: reached, every: aliveInterval}
 	l.banner = func(text string) { _, _ = io.WriteString(stderr, text) }

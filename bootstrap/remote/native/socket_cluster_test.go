@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"ibrun/internal/skip"
+	"ibrun/test/skip"
 )
 
 // dialed is a TCP connection as sessions have it.

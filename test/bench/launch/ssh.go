@@ -16,17 +16,17 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/bootstrap/remote/native"
-	"ibrun/internal/sshconfig"
+
 	"ibrun/test/bench/figure"
 )
 
 // session runs a command on a host by native ssh, and returns its standard output.
 func session(host, command string) ([]byte, error) {
-	system, err := sshconfig.Here()
+	system, err := native.Here()
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := sshconfig.Resolve(system, host, "", nil)
+	cfg, err := native.ReadConfig(system, host, "", nil)
 	if err != nil {
 		return nil, err
 	}

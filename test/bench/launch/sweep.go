@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"ibrun/bootstrap/timing"
+	"ibrun/bootstrap/tree"
 	"ibrun/test/bench/figure"
 )
 
@@ -72,7 +72,7 @@ func sweepPoint(ibrun string, rounds int, latency time.Duration, nodes int) (lin
 }
 
 // parseTiming parses the line that ibrun --timing --json prints to its standard error.
-func parseTiming(said []byte) (s timing.Summary, err error) {
+func parseTiming(said []byte) (s tree.Summary, err error) {
 	at := bytes.Index(said, []byte(`{"nodes"`))
 	if at < 0 {
 		return s, fmt.Errorf("no times in the output: %s", said)

@@ -10,7 +10,7 @@ import (
 
 	"ibrun/internal/cpuset"
 	"ibrun/internal/proc"
-	"ibrun/internal/pseudo"
+
 	"ibrun/test/bench/figure"
 	"ibrun/topo"
 	"ibrun/topo/topotest"
@@ -90,7 +90,7 @@ func reading(launcher, dir string, bounds *figure.Bounds) error {
 // every inARow starts.
 func binding(bounds *figure.Bounds) error {
 	const starts = 640
-	cpus := slices.Collect(topo.Read(pseudo.Here()).Allowed.All())
+	cpus := slices.Collect(topo.Read(proc.Here()).Allowed.All())
 	var took [2][]float64
 	for n := range 2 * starts {
 		i, thread := n/inARow%2, proc.Thread{}

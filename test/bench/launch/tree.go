@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"time"
 
-	"ibrun/bootstrap/timing"
 	"ibrun/bootstrap/tree"
 	"ibrun/test/bench/figure"
 )
@@ -73,7 +72,7 @@ func series(ibrun string, rounds, agents int, latency time.Duration) (ratio floa
 	if err != nil {
 		return 0, err
 	}
-	var list []timing.Summary
+	var list []tree.Summary
 	err = figure.Repeat(rounds+1, func() error {
 		cmd := exec.Command(ibrun, "--launcher-exec", shell, "--hosts", fmt.Sprintf("n[0001-%04d]", agents),
 			"--timing", "--json", "true")
@@ -93,26 +92,26 @@ func series(ibrun string, rounds, agents int, latency time.Duration) (ratio floa
 		return 0, err
 	}
 	list = list[1:]
-	middle := func(of func(s timing.Summary) float64) float64 {
+	middle := func(of func(s tree.Summary) float64) float64 {
 		var values []float64
 		for _, s := range list {
 			values = append(values, of(s))
 		}
 		return figure.Median(values)
 	}
-	ratio = middle(func(s timing.Summary) float64 { return s.LastUp / optimum(s, agents) })
+	ratio = middle(func(s tree.Summary) float64 { return s.LastUp / optimum(s, agents) })
 	floor := tree.Cost{SEQ: time.Microsecond, REM: latency, Window: list[0].Measured.Window}.Optimum(agents + 1)
 	fmt.Printf("%6d %9v %6.2f ms %6.0f ms %9d %7.0f ms %7.0f ms %7.0f ms %7d ms %7.2f\n", agents, latency,
-		middle(func(s timing.Summary) float64 { return s.Measured.SEQ }),
-		middle(func(s timing.Summary) float64 { return s.Measured.REM }),
-		list[0].Measured.Window, middle(func(s timing.Summary) float64 { return s.LastUp }),
-		middle(func(s timing.Summary) float64 { return s.End }),
-		middle(func(s timing.Summary) float64 { return optimum(s, agents) }), floor.Milliseconds(), ratio)
+		middle(func(s tree.Summary) float64 { return s.Measured.SEQ }),
+		middle(func(s tree.Summary) float64 { return s.Measured.REM }),
+		list[0].Measured.Window, middle(func(s tree.Summary) float64 { return s.LastUp }),
+		middle(func(s tree.Summary) float64 { return s.End }),
+		middle(func(s tree.Summary) float64 { return optimum(s, agents) }), floor.Milliseconds(), ratio)
 	return ratio, nil
 }
 
 // optimum returns the makespan of the best possible tree in milliseconds, for the costs that a launch has measured.
-func optimum(s timing.Summary, agents int) float64 {
+func optimum(s tree.Summary, agents int) float64 {
 	of := func(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 	cost := tree.Cost{SEQ: of(s.Measured.SEQ), REM: of(s.Measured.REM), Window: s.Measured.Window}
 	return figure.Milliseconds(cost.Optimum(agents + 1))

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"ibrun/internal/report"
 	"ibrun/test/bench/figure"
 )
 
@@ -84,7 +83,9 @@ func allTime(r figure.Result) (float64, error) {
 // firstTime returns the median time of first messages from the statistics, in milliseconds.
 func firstTime(r figure.Result) (float64, error) {
 	for line := range bytes.Lines(r.Said) {
-		var s report.Statistics
+		var s struct {
+			P50 float64 `json:"first_message_p50_us"` // microseconds
+		}
 		if json.Unmarshal(line, &s) == nil && s.P50 > 0 {
 			return s.P50 / 1000, nil
 		}

@@ -22,7 +22,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ibrun/internal/executable"
+	"ibrun/test/executable"
 )
 
 // roles are what this program does on a node, as whom it was started.

@@ -40,7 +40,7 @@ var (
 	takesOther = regexp.MustCompile(`^ [A-Z]`)
 )
 
-// optionTable reads the table of options in docs/cli.md. A test of internal/options keeps it complete.
+// optionTable reads the table of options in docs/cli.md. A test of cmd/ibrun/internal/cli keeps it complete.
 func optionTable(t *testing.T) (k spellings) {
 	text, err := os.ReadFile("../../../docs/cli.md")
 	require.NoError(t, err)

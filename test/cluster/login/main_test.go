@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"ibrun/bootstrap/remote/native"
-	"ibrun/internal/sshconfig"
 )
 
 // probeVariable makes this test's binary a native ssh client. It reads logins from standard input, each as the words
@@ -41,7 +40,7 @@ func probeAll() error {
 	if err := json.NewDecoder(os.Stdin).Decode(&logins); err != nil {
 		return err
 	}
-	system, err := sshconfig.Here()
+	system, err := native.Here()
 	if err != nil {
 		return err
 	}
@@ -66,9 +65,9 @@ const (
 	sshdHere = "echo $USER $SSH_CONNECTION"
 )
 
-func probe(system sshconfig.System, args []string) (stdout, stderr string) {
+func probe(system native.System, args []string) (stdout, stderr string) {
 	last := len(args) - 1
-	cfg, err := sshconfig.Resolve(system, args[last], "", args[:last])
+	cfg, err := native.ReadConfig(system, args[last], "", args[:last])
 	if err == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -81,7 +80,7 @@ func probe(system sshconfig.System, args []string) (stdout, stderr string) {
 			return out.String(), printed.String()
 		}
 	}
-	var unfit *sshconfig.Unfit
+	var unfit *native.Unfit
 	var e *native.Error
 	switch {
 	case errors.As(err, &unfit):

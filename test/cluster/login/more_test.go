@@ -140,7 +140,7 @@ var configSituations = []situation{
 		"ERROR\nRekeyLimit 1G\n" + plain, known: right}.named("all sorts of things", ok2201),
 }
 
-// grammarSituations are further forms of lines, which internal/sshconfig tests too.
+// grammarSituations are further forms of lines, which bootstrap/remote/native tests too.
 var grammarSituations = []situation{
 	situation{}.to("sys-c", "-p", "2299").named("another port", "no connection"),
 	situation{config: "Host * !x\n Port 2299\nHost *\n" + plain, known: right}.named("negated host", ok2201),

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/wire"
-	"ibrun/internal/executable"
+	"ibrun/test/executable"
 	"ibrun/test/vcluster/cluster"
 )
 

@@ -17,9 +17,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/skip"
 	"ibrun/test/product"
 	"ibrun/test/screen"
+	"ibrun/test/skip"
 	"ibrun/test/vcluster/cluster"
 )
 

@@ -19,8 +19,8 @@ import (
 	"strings"
 	"testing"
 
-	"ibrun/internal/skip"
 	"ibrun/test/compiled"
+	"ibrun/test/skip"
 )
 
 // keyring is the file with the public keys of Debian's releases. The script test/fleet/build verifies packages with it.

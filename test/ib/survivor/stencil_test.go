@@ -15,12 +15,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/cgo/verbs"
-	"ibrun/internal/executable"
-	"ibrun/internal/skip"
+	"ibrun/test/executable"
 	"ibrun/test/fakeverbs"
 	"ibrun/test/product"
 	"ibrun/test/rdmavm/inside"
 	"ibrun/test/screen"
+	"ibrun/test/skip"
 	"ibrun/test/vcluster/cluster"
 )
 

@@ -16,10 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/cgo/verbs"
-	"ibrun/internal/skip"
 	"ibrun/test/fakeverbs"
 	"ibrun/test/launch"
 	"ibrun/test/rdmavm/inside"
+	"ibrun/test/skip"
 )
 
 var (

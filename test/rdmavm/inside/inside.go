@@ -24,7 +24,7 @@ import (
 	"testing"
 
 	"ibrun/cgo/verbs"
-	"ibrun/internal/skip"
+	"ibrun/test/skip"
 )
 
 // programsVariable is the name of the environment variable that has the path of the folder with the programs.

@@ -18,7 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/skip"
+	"ibrun/test/skip"
 	"ibrun/test/vcluster/cluster"
 	"ibrun/test/waitfor"
 )

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 
-	"ibrun/internal/skip"
+	"ibrun/test/skip"
 )
 
 // TB is the part of testing.TB that Require uses.

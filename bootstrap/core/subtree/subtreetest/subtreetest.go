@@ -4,7 +4,7 @@ package subtreetest
 
 import (
 	"ibrun/bootstrap/core/subtree"
-	"ibrun/job"
+	"ibrun/internal/job"
 )
 
 // Agent is that of the third of six nodes with two ranks each: ranks 4 and 5 are its own, 6 and 7

@@ -1,0 +1,160 @@
+// Package pmi serves PMI-1 and PMI-2, the protocols by which MPI libraries find their peers. It has two parts, Engine
+// and Server, and is pure.
+//
+// An Engine speaks the protocol with one client: it turns bytes into requests, and answers into bytes. It answers
+// what it can from its Config. It hands all else to its owner, one request at a time and in the client's order:
+//
+//	for _, s := range engine.Feed(bytes) {      // and the same for engine.Answer(a)
+//		switch {
+//		case s.Err != nil:      the client broke the protocol: close the descriptor, end the job
+//		case s.Request != nil:  do it, then call engine.Answer, now or later; not for Finalize and Abort
+//		default:                write s.Bytes to the client
+//		}
+//	}
+//
+// The grammar is one table (grammar.go). If a command can report an error, a mistake in it is answered by that error,
+// and the client may go on. Otherwise the last Step has an Err, and the engine takes no more input. An engine keeps
+// less than one line or frame of input, and the parts of an unfinished spawn command.
+//
+// A Server is the state that the PMI clients of one node share: values, names and attributes. It turns requests into
+// messages from ranks to their agent (package rankwire), and the answers back. A fence is a Barrier: one frame up and
+// one down on each edge of the tree. In eager mode it carries all values that were put since the last fence, so that
+// no Get leaves its node. In lazy mode it only carries who has put values, so that a Get finds the node that has them.
+package pmi
+
+import (
+	"bytes"
+	"encoding/hex"
+	"strings"
+
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/internal/job"
+)
+
+// Effect is Words, ClientFrame, BulkFetch, FirstClient, Warn, Bind or HangUp.
+type Effect any
+
+type (
+	// Words go to a rank, by its descriptor if Call is 0, else to a caller,
+	// whose rank may not be known.
+	Words struct {
+		Rank  job.Slot
+		Call  uint32
+		Bytes []byte
+	}
+	// ClientFrame is a frame that the core takes as if the rank had sent it.
+	ClientFrame struct {
+		Rank job.Slot
+		Msg  frame.Message
+	}
+	// BulkFetch asks for the values of all nodes up to a fence. The answer is BulkFetched.
+	BulkFetch struct{ Fence uint32 }
+	// FirstClient says that a rank of this node speaks PMI; it comes once.
+	FirstClient struct{}
+	// Warn is for the user.
+	Warn struct{ Text string }
+)
+
+// Server is one node's.
+type Server struct {
+	// Carries is how many bytes of all ranks' values a fence carries in a job that chooses, 512 KiB
+	// by default. Ranks do not know of each other's, so each has an equal share of them.
+	Carries int
+
+	job     *job.Job
+	op      uint32 // collectives of earlier starts of the ranks
+	mapping string // PMI_process_mapping, made for the first client; it costs as much as there are ranks
+	clients map[job.Slot]*client
+	calls   map[uint32]*client // that came through the port, by call
+	store
+	attrs       map[string]string // of this node
+	waiting     []waiter          // for an attribute
+	lastRelease uint32            // number of the last collective whose outcome is here
+	shared      []string          // files of shared memory that ranks of this node have told each other of
+	out         []Effect
+}
+
+// client is a rank that speaks PMI.
+type client struct {
+	slot   job.Slot
+	call   uint32 // that it came by; 0: by its descriptor
+	known  bool   // slot is known
+	engine *Engine
+	op     uint32   // fences and rings so far
+	ring   *Ring    // the one that it waits for; nil: it waits for a fence, if at all
+	fences uint32   // of those the fences that it has joined
+	fresh  []string // keys that it has put since the last one
+	wants  string   // key of its get, if that waits
+	over   bool     // not listened to any more, or gone
+	counts job.Tally
+}
+
+type waiter struct {
+	*client
+	key string
+}
+
+// NewServer makes the server of a node of a job. Collectives up to number op are of earlier starts of the
+// ranks.
+func NewServer(j *job.Job, op uint32) *Server {
+	return &Server{
+		Carries: mostCarried, job: j, op: op, store: newStore(j),
+		clients: map[job.Slot]*client{}, calls: map[uint32]*client{}, attrs: map[string]string{},
+	}
+}
+
+// IsClient reports whether a rank has spoken PMI: what the core tells it is ours.
+func (h *Server) IsClient(slot job.Slot) bool { return h.clients[slot] != nil }
+
+// done hands the effects out.
+func (h *Server) done() []Effect {
+	out := h.out
+	h.out = nil
+	return out
+}
+
+func (h *Server) do(e Effect) { h.out = append(h.out, e) }
+
+// Receive takes what a rank has said, in whatever pieces.
+func (h *Server) Receive(slot job.Slot, words []byte) []Effect {
+	c := h.clients[slot]
+	if c == nil {
+		cfg := h.config()
+		cfg.Rank, cfg.AppNum = int(h.job.Layout.Rank(slot)), h.app(slot)
+		c = &client{slot: slot, known: true, engine: NewEngine(cfg), op: h.op, fences: h.op}
+		h.admit(c)
+	}
+	if c.over || c.call != 0 { // who came through the port speaks there
+		return nil
+	}
+	h.obey(c, c.engine.Feed(words))
+	return h.done()
+}
+
+// admit takes a rank that speaks PMI.
+func (h *Server) admit(c *client) {
+	if len(h.clients) == 0 {
+		h.do(FirstClient{})
+	}
+	h.clients[c.slot] = c
+}
+
+// Shared are files in /dev/shm that ranks of this node have made and told each
+// other of. They unlink them when all have opened them; ranks that die before
+// leave them behind, and who ends them should remove them.
+func (h *Server) Shared() []string { return h.shared }
+
+const sharedDir = "/dev/shm/"
+
+// noteShared looks for the name of such a file in a value, where MPICH puts it
+// in hexadecimal digits.
+func (h *Server) noteShared(value string) {
+	if len(value) > 2*256 {
+		return
+	}
+	b, err := hex.DecodeString(value)
+	name, inside := strings.CutPrefix(string(bytes.TrimRight(b, "\x00")), sharedDir)
+	if err == nil && inside && name != "" && !strings.ContainsAny(name, "/\x00") && name != "." && name != ".." {
+		h.shared = append(h.shared, sharedDir+name)
+	}
+}

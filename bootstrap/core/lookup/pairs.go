@@ -1,0 +1,115 @@
+package lookup
+
+import (
+	"maps"
+	"slices"
+
+	"ibrun/bootstrap/core/subtree"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
+)
+
+// PairEffect is something that the core must do: connect A and B, or, if What is not Found, tell A what
+// became of B.
+type PairEffect struct {
+	A, B job.Slot
+	What rankwire.Answered
+}
+
+// Pairs are those of a node's ranks. The zero value needs a node: NewPairs.
+type Pairs struct {
+	own   *subtree.Ranks
+	asked map[pair]bool // true when there is nothing to wait for any more
+	early []pair        // whose ranks have not both joined
+	again []pair        // connected, and asked for again: one of them may have ended
+	out   []PairEffect
+}
+
+type pair struct{ low, high job.Slot }
+
+// NewPairs makes the pairs of a node's ranks.
+func NewPairs(own *subtree.Ranks) Pairs { return Pairs{own: own} }
+
+func (p *Pairs) do(e PairEffect) { p.out = append(p.out, e) }
+
+// done returns what was done since the last event.
+func (p *Pairs) done() []PairEffect {
+	out := p.out
+	p.out = p.out[:0]
+	return out
+}
+
+// Ask takes the request of rank a for a socket to b. Both may ask for the same one.
+func (p *Pairs) Ask(a, b job.Slot) []PairEffect {
+	if a == b || !p.own.Has(b) {
+		p.do(PairEffect{A: a, B: b, What: rankwire.NoRank})
+		return p.done()
+	}
+	key := pair{min(a, b), max(a, b)}
+	if settled, again := p.asked[key]; again && !(settled && p.own.Of(b).Left(p.own.Of(a).Number())) {
+		if settled && !slices.Contains(p.again, key) {
+			p.again = append(p.again, key)
+		}
+		return nil // asked for by both, or connected already
+	}
+	if p.asked == nil {
+		p.asked = map[pair]bool{}
+	}
+	p.asked[key] = false
+	p.try(key)
+	return p.done()
+}
+
+// Forget drops what earlier programs of a rank have asked for, and been asked for.
+func (p *Pairs) Forget(rank job.Slot) {
+	of := func(key pair) bool { return key.low == rank || key.high == rank }
+	maps.DeleteFunc(p.asked, func(key pair, _ bool) bool { return of(key) })
+	p.again = slices.DeleteFunc(p.again, of)
+}
+
+// Retry looks again at pairs of which one rank was not ready: one has joined or ended.
+func (p *Pairs) Retry() []PairEffect {
+	early := p.early
+	p.early = nil
+	for _, key := range early {
+		p.try(key)
+	}
+	p.again = slices.DeleteFunc(p.again, func(key pair) bool {
+		a, b := p.own.Of(key.low), p.own.Of(key.high)
+		over := a.Left(b.Number()) || b.Left(a.Number())
+		if over {
+			p.try(key)
+		}
+		return over
+	})
+	return p.done()
+}
+
+// try connects two ranks if both can take it.
+func (p *Pairs) try(key pair) {
+	a, b := p.own.Of(key.low), p.own.Of(key.high)
+	switch {
+	case a.Left(b.Number()):
+		p.refuse(key.high, key.low)
+	case b.Left(a.Number()):
+		p.refuse(key.low, key.high)
+	case a.Joined() && b.Joined() && a.Number() == b.Number():
+		p.do(PairEffect{A: key.low, B: key.high})
+	default:
+		p.early = append(p.early, key)
+		return
+	}
+	p.asked[key] = true
+}
+
+// refuse tells a rank that the other one has ended.
+func (p *Pairs) refuse(alive, dead job.Slot) {
+	if !p.own.Of(alive).Joined() {
+		return // it asks when it wants one; until then its first frame is Welcome
+	}
+	what := rankwire.Exited
+	if p.own.Of(dead).Failed() {
+		what = rankwire.Failed
+	}
+	p.do(PairEffect{A: alive, B: dead, What: what})
+}

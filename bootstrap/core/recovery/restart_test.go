@@ -1,0 +1,157 @@
+package recovery
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/core/subtree"
+	"ibrun/internal/job"
+)
+
+const s = time.Second
+
+func opened(p Policy) Director {
+	d := New(p)
+	d.Opened()
+	return d
+}
+
+func one(rank job.Slot) Span { return Span{rank, 1} }
+
+func announce(serial uint32, span Span, start uint8) Effect {
+	return Effect{Do: Announce, Serial: serial, Span: span, Epoch: job.Epoch(start, 1)}
+}
+
+func start(serial uint32, span Span, start uint8) Effect {
+	return Effect{Do: Start, Serial: serial, Span: span, Epoch: job.Epoch(start, 1)}
+}
+
+func spanReport(span Span, number int) Effect {
+	return Effect{Do: Report, Span: span, Of: span, Number: number}
+}
+
+// Ranks that fail at once have a floor each. One confirmation does for all before it.
+func TestSeveralAtOnce(t *testing.T) {
+	d := opened(Policy{Most: 9})
+	d.Failed(0, one(3), true)
+	d.Failed(0, one(5), true)
+	d.Failed(0, one(1), true)
+	require.Equal(t, []Effect{start(1, one(3), 1), start(2, one(5), 1)}, d.Confirmed(2))
+	require.Equal(t, []Effect{{Do: GiveUp, Span: one(5), Of: one(5), Why: "no such file"}},
+		d.Respawned(2, one(5), "no such file"))
+	require.Equal(t, []Effect{start(3, one(1), 1)}, d.Confirmed(3))
+}
+
+// Nothing is announced before the launch is complete, or before the old start is certainly dead.
+func TestWhatIsWaitedFor(t *testing.T) {
+	d := New(Policy{Most: 9})
+	require.Equal(t, []Effect{spanReport(one(3), 1)}, d.Failed(0, one(3), true))
+	require.Empty(t, d.Confirmed(1))
+	require.Equal(t, []Effect{announce(1, one(3), 1)}, d.Opened())
+	node := Span{4, 2}
+	require.Equal(t, []Effect{spanReport(node, 2)}, d.Failed(0, node, false))
+	require.Empty(t, d.Failed(0, one(5), true), "it is of that node")
+	require.Equal(t, []Effect{start(1, one(3), 1)}, d.Confirmed(1))
+	require.Empty(t, d.Fenced(Span{5, 1}), "not all of it")
+	require.Equal(t, []Effect{announce(2, node, 1)}, d.Fenced(node))
+	require.Equal(t, []Effect{start(2, node, 1)}, d.Confirmed(2))
+	require.Empty(t, d.Respawned(2, one(4), ""))
+	require.False(t, d.Idle())
+	d.Respawned(1, one(3), "")
+	d.Respawned(2, one(5), "")
+	require.True(t, d.Idle())
+}
+
+// One failure more than there may be restarts ends the job: in all, or within a time.
+func TestMostRestarts(t *testing.T) {
+	d := opened(Policy{Most: 1})
+	d.Failed(0, one(3), true)
+	require.Equal(t, []Effect{{Do: GiveUp, Span: one(4), Of: one(4),
+		Why: "after 1 restart, which is the most (--max-restarts)"}},
+		d.Failed(1000*s, one(4), true))
+	none := opened(Policy{})
+	require.Equal(t, GiveUp, none.Failed(0, one(3), true)[0].Do)
+
+	d = opened(Policy{Most: 2, Within: 10 * s})
+	for at := range time.Duration(20) {
+		d.Confirmed(uint32(at))
+		require.Equal(t, Report, d.Failed(6*at*s, one(3), true)[0].Do, "%v", at)
+	}
+	d.Confirmed(20)
+	require.Equal(t, []Effect{
+		{Do: GiveUp, Span: one(3), Of: one(3), Why: "2 restarts in 10s, which is the most (--max-restarts)"},
+	}, d.Failed(19*6*s+3*s, one(3), true))
+}
+
+// A rank's epochs have no number for a 64th restart.
+func TestMostRestartsOfARank(t *testing.T) {
+	d := opened(Policy{Most: 1000})
+	for serial := range uint32(job.MaxStart) {
+		require.Equal(t, Report, d.Failed(0, one(3), true)[0].Do)
+		d.Confirmed(serial + 1)
+	}
+	require.Equal(t, []Effect{{Do: GiveUp, Span: one(3), Of: one(3),
+		Why: "after 63 restarts, which is the most of one rank"}},
+		d.Failed(0, one(3), true))
+	require.Equal(t, Report, d.Failed(0, one(4), true)[0].Do)
+}
+
+// A floor is the message by which agents learn the first valid epoch of restarted ranks. Take must return true when the
+// floor with serial number 1 arrives, and false when it arrives again.
+func TestFloorIsTakenOnce(t *testing.T) {
+	f := NewFloors(&subtree.Subtree{})
+	require.True(t, f.Take(1))
+	require.False(t, f.Take(1))
+}
+
+// All ranks start again when nothing of any runs and no node is missing. What fails meanwhile is no
+// further failure.
+func TestAllTogether(t *testing.T) {
+	d := opened(Policy{Most: 2})
+	all, node := Span{0, 6}, Span{4, 2}
+	d.Failed(0, one(3), true)
+	require.Equal(t, []Effect{
+		{Do: Report, Span: all, Of: one(1), Number: 2}, {Do: Recall, Serial: 1, Span: all},
+	}, d.FailedAll(0, one(1), all, false))
+	require.True(t, d.Recalls())
+	require.Empty(t, d.Failed(0, one(2), true))
+	require.Empty(t, d.FailedAll(0, node, all, true), "a node is lost meanwhile")
+	require.Empty(t, d.Respawned(1, one(3), ""), "it was to start alone")
+	require.Empty(t, d.Recalled(2, ""), "another one")
+	require.Empty(t, d.Recalled(1, ""), "a node is missing")
+	require.Equal(t, []Effect{announce(2, all, 2)}, d.Fenced(node), "above the start of each")
+	require.Equal(t, []Effect{start(2, all, 2)}, d.Confirmed(2))
+	require.False(t, d.Recalls())
+	require.Empty(t, d.Respawned(2, Span{0, 4}, ""))
+	require.False(t, d.Idle())
+	require.Empty(t, d.Respawned(2, node, ""))
+	require.True(t, d.Idle())
+	require.Equal(t, []Effect{
+		{Do: GiveUp, Span: all, Of: one(5), Why: "after 2 restarts, which is the most (--max-restarts)"},
+	}, d.FailedAll(s, one(5), all, false))
+}
+
+// Something that cannot be ended ends the job. Before the launch is complete nobody is told to end.
+func TestAllTogetherInVain(t *testing.T) {
+	d := New(Policy{Most: 2})
+	all := Span{0, 6}
+	require.Equal(t, []Effect{{Do: Report, Span: all, Of: one(1), Number: 1}}, d.FailedAll(0, one(1), all, false))
+	require.Equal(t, []Effect{{Do: Recall, Serial: 1, Span: all}}, d.Opened())
+	require.Equal(t, []Effect{{Do: GiveUp, Span: all, Of: one(1), Why: "process 7 lives on"}},
+		d.Recalled(1, "process 7 lives on"))
+}
+
+// A node that is lost takes the place of a restart of one of its ranks that is not under way yet; a
+// restart that is announced already is announced anew.
+func TestLossOfANodeMeanwhile(t *testing.T) {
+	d := opened(Policy{Most: 9})
+	node := Span{4, 2}
+	d.Failed(0, one(4), true)
+	require.Equal(t, []Effect{spanReport(node, 2)}, d.Failed(0, node, false))
+	require.Equal(t, []Effect{announce(2, node, 2)}, d.Fenced(node))
+	require.Empty(t, d.Failed(0, node, false), "the spare is lost, too")
+	require.Empty(t, d.Confirmed(2))
+	require.Equal(t, []Effect{announce(3, node, 3)}, d.Fenced(node))
+}

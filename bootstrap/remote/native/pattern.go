@@ -1,0 +1,41 @@
+package native
+
+import "strings"
+
+// Match reports whether s fits a pattern of OpenSSH: * stands for any bytes,
+// ? for exactly one (match.c, match_pattern).
+func Match(s, pattern string) bool {
+	star, mark := -1, 0
+	i, p := 0, 0
+	for i < len(s) {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, mark = p, i
+			p++
+		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == s[i]):
+			i, p = i+1, p+1
+		case star >= 0:
+			mark++
+			i, p = mark, star+1
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[p:], "*") == ""
+}
+
+// MatchList reports whether s fits a list of patterns with commas between
+// them. One that begins with ! and fits makes it false whatever else fits.
+func MatchList(s, list string) bool {
+	found := false
+	for _, p := range strings.Split(list, ",") {
+		not := strings.HasPrefix(p, "!")
+		if Match(s, strings.TrimPrefix(p, "!")) {
+			if not {
+				return false
+			}
+			found = true
+		}
+	}
+	return found
+}

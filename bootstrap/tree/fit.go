@@ -1,0 +1,147 @@
+package tree
+
+import (
+	"math"
+	"slices"
+	"sort"
+	"time"
+
+	"ibrun/internal/job"
+)
+
+// Fit is the launch model's constants as one launch shows them.
+type Fit struct {
+	Cost         // with the window that the tree was planned with
+	InFlight int // most sessions that a parent had at a time
+	Sessions int // that the constants are from
+	Most     int // sessions of the parent that made most
+}
+
+// leastCost keeps what was measured on something unusually fast a tree that
+// can be planned with.
+const leastCost = 10 * time.Microsecond
+
+// mostPairs bounds the pairs of one parent that are looked at.
+const mostPairs = 1 << 12
+
+// Fit finds SEQ and REM of the sessions over a remote shell. The model says of a
+// parent's i-th child, counted from 0, that it is up SEQ*i + REM after its
+// parent began: SEQ is the median slope over all pairs of children of one parent
+// (Theil's estimate, which a third of outliers cannot move far), REM the median
+// of what is left. Children count in the order in which they were begun; those
+// that were all in flight together, in the order in which they came up, since
+// they share their parent then and the order of beginning says nothing. Of a
+// parent with more children than its window only the first windowful counts: the
+// others waited for room. Ok is false if there was no session.
+//
+// A machine that stood still for a while in between leaves slopes that say
+// nothing. No session takes less than REM, and no parent longer to start one than
+// a session takes as a whole: so REM is at least the shortest session, and SEQ at
+// most REM. Without that, such a launch would have the next one planned as a chain.
+func (l *Launch) Fit() (fit Fit, ok bool) {
+	var slopes []float64
+	type point struct {
+		turn int
+		up   time.Duration // after the first start
+	}
+	var all []point
+	shortest := time.Duration(math.MaxInt64)
+	for _, list := range l.children() {
+		var points []point
+		for _, i := range list {
+			n := &l.Nodes[i]
+			if up := n.At[job.LaunchSent]; up != job.Never && !n.Local {
+				points = append(points, point{len(points), up - l.Nodes[list[0]].At[job.SessionStarted]})
+				shortest = min(shortest, n.session())
+			}
+		}
+		fit.Most = max(fit.Most, len(points))
+		together := l.inFlight(list)
+		if w := l.Shape.Cost.Window; w > 0 {
+			points = points[:min(w, len(points))]
+		}
+		if together >= len(points) {
+			sort.Slice(points, func(i, j int) bool { return points[i].up < points[j].up })
+			for i := range points {
+				points[i].turn = i
+			}
+		}
+		fit.InFlight = max(fit.InFlight, together)
+		step := 1 + len(points)*len(points)/2/mostPairs
+		at := 0
+		for a := range points {
+			for b := range points[:a] {
+				if at++; at%step == 0 {
+					slopes = append(slopes, float64(points[a].up-points[b].up)/float64(a-b))
+				}
+			}
+		}
+		all = append(all, points...)
+	}
+	if len(all) == 0 {
+		return fit, false
+	}
+	fit.Sessions, fit.Window = len(all), l.Shape.Cost.Window
+	fit.SEQ = leastCost
+	if len(slopes) > 0 {
+		slices.Sort(slopes)
+		fit.SEQ = max(fit.SEQ, time.Duration(slopes[len(slopes)/2]))
+	}
+	var rest []time.Duration
+	for _, p := range all {
+		rest = append(rest, p.up-time.Duration(p.turn)*fit.SEQ)
+	}
+	fit.REM = max(leastCost, shortest, quantile(rest, 0.5))
+	fit.SEQ = min(fit.SEQ, fit.REM)
+	return fit, true
+}
+
+// inFlight is the most sessions of one parent that were under way at a time.
+func (l *Launch) inFlight(list []int) (most int) {
+	var ends []time.Duration
+	for _, i := range list {
+		n := &l.Nodes[i]
+		ends = slices.DeleteFunc(ends, func(end time.Duration) bool { return end <= n.At[job.SessionStarted] })
+		if up := n.At[job.LaunchSent]; up != job.Never {
+			ends = append(ends, up)
+		}
+		most = max(most, len(ends))
+	}
+	return most
+}
+
+// Replay is when each agent would have been up, in rising order, had each session
+// taken what the model says, in the tree that there was.
+func (l *Launch) Replay(c Cost) (up []time.Duration) {
+	children := l.children()
+	type place struct {
+		parent job.NodeIndex
+		at     time.Duration
+	}
+	todo := []place{{}}
+	for len(todo) > 0 {
+		p := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		turn := 0
+		for _, i := range children[p.parent] {
+			at := p.at
+			if !l.Nodes[i].Local {
+				at += c.Start(turn) + c.REM
+				turn++
+			}
+			up = append(up, at)
+			todo = append(todo, place{l.Nodes[i].Node + 1, at})
+		}
+	}
+	slices.Sort(up)
+	return up
+}
+
+// quantile of a list that is sorted on the way; 0 of none.
+func quantile(list []time.Duration, q float64) time.Duration {
+	if len(list) == 0 {
+		return 0
+	}
+	slices.Sort(list)
+	return list[min(int(q*float64(len(list))), len(list)-1)]
+}

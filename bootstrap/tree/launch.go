@@ -1,0 +1,133 @@
+package tree
+
+import (
+	"slices"
+	"time"
+
+	"ibrun/internal/job"
+)
+
+// Launch is one launch, as its root has seen it.
+type Launch struct {
+	Root     string // host of the root
+	Launcher string // by which sessions were made
+	Agents   int    // that the job needs, besides the root
+	Ranks    int
+	Missing  int    // nodes that are not in Nodes, because they are too many
+	Shape    Shape  // with the costs that it was planned with
+	Source   string // where those costs are from, in words
+	Nodes    []Node // parents before their children
+}
+
+// Node is the launch of one node, in the root's clock.
+type Node struct {
+	Host string
+	job.NodeTimes
+}
+
+// Phase is a part of a node's launch.
+type Phase uint8
+
+// The phases, in order. Where a launcher does not tell them apart, what is not
+// told is in the phase before.
+const (
+	Connect      Phase = iota // name, address, connection
+	Authenticate              // versions, keys, user
+	Begin                     // remote shell, agent's start
+	Ship                      // the binary goes there
+	Order                     // Launch goes there
+	Spawn                     // the node's ranks
+	Below                     // waiting for the nodes that this one starts
+	Phases
+)
+
+var phaseNames = [Phases]string{"connect", "authenticate", "start", "ship", "order", "spawn", "wait"}
+
+func (p Phase) String() string { return phaseNames[p] }
+
+// begins says which phase a moment begins; the phase ends when the next one
+// that is known begins.
+var begins = map[job.Moment]Phase{
+	job.SessionStarted: Connect, job.Authenticating: Authenticate, job.Beginning: Begin, job.Shipping: Ship,
+	job.AgentAnswered: Order, job.ForkStarted: Spawn, job.RanksStarted: Below,
+}
+
+// Span is one phase of one node.
+type Span struct {
+	Phase    Phase
+	From, To time.Duration // since the root began
+}
+
+// order is the moments by which a node's launch is cut into spans.
+var order = []job.Moment{job.SessionStarted, job.Authenticating, job.Beginning, job.Shipping, job.AgentAnswered,
+	job.ForkStarted, job.RanksStarted, job.ReadySent}
+
+// Spans are the phases that a node has been through.
+func (n *Node) Spans() (spans []Span) {
+	last := job.Moments
+	for _, m := range order {
+		if n.At[m] == job.Never {
+			continue
+		}
+		if p, ok := begins[last]; ok {
+			spans = append(spans, Span{p, n.At[last], max(n.At[last], n.At[m])})
+		}
+		last = m
+	}
+	return spans
+}
+
+// Up is when a node could start others: it had its Launch, or that was sent, or
+// job.Never.
+func (n *Node) Up() time.Duration {
+	if n.At[job.LaunchReceived] != job.Never {
+		return n.At[job.LaunchReceived]
+	}
+	return n.At[job.LaunchSent]
+}
+
+// LastUp is when the last of the agents was up, and how many there were.
+func (l *Launch) LastUp() (last time.Duration, agents int) {
+	for i := range l.Nodes {
+		if up := l.Nodes[i].Up(); up != job.Never {
+			last, agents = max(last, up), agents+1
+		}
+	}
+	return last, agents
+}
+
+// End is the last moment of all.
+func (l *Launch) End() (end time.Duration) {
+	for i := range l.Nodes {
+		end = max(end, slices.Max(l.Nodes[i].At[:]))
+	}
+	return end
+}
+
+// children are the indices in Nodes of what each parent has started, in the
+// order in which it began. The key is that of NodeTimes.Parent.
+func (l *Launch) children() map[job.NodeIndex][]int {
+	children := map[job.NodeIndex][]int{}
+	for i := range l.Nodes {
+		if l.Nodes[i].At[job.SessionStarted] != job.Never {
+			children[l.Nodes[i].Parent] = append(children[l.Nodes[i].Parent], i)
+		}
+	}
+	for _, list := range children {
+		slices.SortStableFunc(list, func(a, b int) int {
+			return int(l.Nodes[a].At[job.SessionStarted] - l.Nodes[b].At[job.SessionStarted])
+		})
+	}
+	return children
+}
+
+// Ups are the times at which agents were up, in rising order.
+func (l *Launch) Ups() (at []time.Duration) {
+	for i := range l.Nodes {
+		if up := l.Nodes[i].Up(); up != job.Never {
+			at = append(at, up)
+		}
+	}
+	slices.Sort(at)
+	return at
+}

@@ -1,0 +1,93 @@
+package rankwire
+
+import (
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/fabric"
+	"ibrun/internal/job"
+)
+
+// slotsInOrder returns a check of a list of spans.
+func slotsInOrder() func(SlotSpan) error {
+	check := frame.InOrder(job.MaxRanks)
+	return func(s SlotSpan) error { return check(uint32(s.First), s.Count) }
+}
+
+// spawnable returns a check of the programs of a SpawnJob.
+func spawnable() func(Command) error {
+	total := uint64(0)
+	return func(c Command) error {
+		if total += uint64(c.Ranks); c.Argv.Len() == 0 || c.Ranks == 0 || total > job.MaxRanks {
+			return frame.ErrRange
+		}
+		return nil
+	}
+}
+
+// EncodeTuple appends an I-tuple in the form of package fabric.
+func EncodeTuple(w *frame.Encoder, t fabric.Tuple) { w.Bytes(t.Append(nil)) }
+
+// DecodeTuple takes what EncodeTuple writes.
+func DecodeTuple(r *frame.Decoder) fabric.Tuple {
+	raw := r.Bytes(fabric.MaxTuple)
+	t, n, err := fabric.ParseTuple(raw)
+	r.Must(err == nil && n == len(raw))
+	return t
+}
+
+// EncodeLayout writes how ranks lie on nodes, for each message that says so.
+func EncodeLayout(w *frame.Encoder, l job.Layout) {
+	w.U32(l.Plane())
+	w.Uint(uint64(l.Len()))
+	for s := range l.Shares() {
+		w.U32(s.Nodes)
+		w.U32(s.Ranks)
+	}
+	w.Uint(uint64(len(l.Order())))
+	for _, s := range l.Order() {
+		w.U32(uint32(s.Node))
+		w.U32(s.Nodes)
+		w.U32(s.Ranks)
+	}
+}
+
+// DecodeLayout takes what EncodeLayout writes.
+func DecodeLayout(r *frame.Decoder) job.Layout {
+	plane := r.U32()
+	nodes, ranks := uint64(0), uint64(0)
+	n := r.Count(2)
+	r.Charge((n + 1) * job.ShareSize)
+	l := job.LayoutOf(n, func(yield func(job.Share) bool) {
+		for range n {
+			s := job.Share{Nodes: r.U32(), Ranks: r.U32()}
+			nodes, ranks = nodes+uint64(s.Nodes), ranks+uint64(s.Nodes)*uint64(s.Ranks)
+			if s.Ranks > job.MaxRanksOnNode || nodes > job.MaxNodes || ranks > job.MaxRanks {
+				r.Fail(frame.ErrRange)
+			}
+			if r.Err() != nil || !yield(s) {
+				return
+			}
+		}
+	})
+	if r.Err() == nil && l.Len() != n {
+		r.Fail(frame.ErrCanonical)
+	}
+	return decodeOrder(r, l.Dealt(plane))
+}
+
+// decodeOrder reads the order of ranks of a layout, if it has one of its own.
+func decodeOrder(r *frame.Decoder, l job.Layout) job.Layout {
+	order := frame.DecodeSlice(r, 3, func() job.Stretch {
+		return job.Stretch{Node: job.NodeIndex(r.U32()), Nodes: r.U32(), Ranks: r.U32()}
+	})
+	r.Charge(len(order) * job.StretchSize)
+	if len(order) == 0 || r.Err() != nil {
+		return l
+	}
+	ordered, ok := l.Ordered(order)
+	if !ok || l.Plane() != 0 {
+		r.Fail(frame.ErrCanonical)
+	}
+	return ordered
+}
+
+// EncodeTransport writes how ranks reach each other, for each message that says so.

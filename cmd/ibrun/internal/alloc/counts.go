@@ -1,0 +1,134 @@
+package alloc
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"ibrun/internal/hostlist"
+	"ibrun/internal/job"
+	"ibrun/internal/plain"
+)
+
+// repeated is a number that holds for so many hosts in a row.
+type repeated struct{ value, times uint32 }
+
+// number reads a whole number from 1 to most.
+func number(text string, most uint64) (uint32, error) {
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || n < 1 || n > most {
+		return 0, fmt.Errorf("%q is not a whole number from 1 to %d", clip(text), most)
+	}
+	return uint32(n), nil
+}
+
+// counts reads Slurm's numbers per host: 72(x2),36.
+func counts(text string) (all []repeated, err error) {
+	for _, item := range strings.Split(text, ",") {
+		digits, times, again := strings.Cut(item, "(x")
+		c := repeated{times: 1}
+		if again {
+			inner, closed := strings.CutSuffix(times, ")")
+			if !closed {
+				return nil, fmt.Errorf("%q is not a count, as in 4(x3)", clip(item))
+			}
+			if c.times, err = number(inner, hostlist.MaxHosts); err != nil {
+				return nil, err
+			}
+		}
+		if c.value, err = number(digits, job.MaxRanksOnNode); err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// spread returns the hosts in stretches for which one count holds, and sets it. There must be as
+// many counts as hosts.
+func spread(all []Hosts, of []repeated, set func(*Hosts, uint32)) ([]Hosts, error) {
+	hosts, total := count(all), uint64(0)
+	for _, c := range of {
+		total += uint64(c.times)
+	}
+	if total != hosts {
+		return nil, fmt.Errorf("counts of %s, and the job has %d", plain.Plural(int(total), "host"), hosts)
+	}
+	out := make([]Hosts, 0, len(all)+len(of))
+	i, left := 0, of[0].times
+	for _, h := range all {
+		for h.Count > 0 {
+			if left == 0 {
+				i++
+				left = of[i].times
+			}
+			piece := h
+			piece.Count = min(h.Count, left)
+			set(&piece, of[i].value)
+			out = append(out, piece)
+			left -= piece.Count
+			h.Lo, h.Count = h.Lo+uint64(piece.Count), h.Count-piece.Count
+		}
+	}
+	return out, nil
+}
+
+// sum is the total over all hosts.
+func sum(of []repeated) (total uint64) {
+	for _, c := range of {
+		total += uint64(c.value) * uint64(c.times)
+	}
+	return total
+}
+
+// bare makes hosts of names, with a slot each.
+func bare(entries []hostlist.Entry) []Hosts {
+	all := make([]Hosts, len(entries))
+	for i, e := range entries {
+		all[i].Entry = e
+		all[i].Slots = max(e.Slots, 1)
+	}
+	return all
+}
+
+// tally counts slots by host, for lists that name a host once for each slot, in any order.
+type tally struct {
+	hosts []Hosts
+	at    map[string]int
+}
+
+// add gives slots and CPUs to a host.
+func (t *tally) add(name string, slots, cpus uint32) error {
+	if t.at == nil {
+		t.at = map[string]int{}
+	}
+	i, known := t.at[name]
+	if !known {
+		if err := hostlist.ValidName(name); err != nil {
+			return err
+		}
+		if len(t.hosts) == hostlist.MaxHosts {
+			return fmt.Errorf("more than %d hosts", hostlist.MaxHosts)
+		}
+		i = len(t.hosts)
+		t.at[name] = i
+		t.hosts = append(t.hosts, Hosts{Entry: hostlist.Entry{Prefix: name, Count: 1}})
+	}
+	h := &t.hosts[i]
+	if uint64(h.Slots)+uint64(slots) > job.MaxRanksOnNode || uint64(h.CPUs)+uint64(cpus) > job.MaxRanksOnNode {
+		return fmt.Errorf("more than %d slots of host %s", job.MaxRanksOnNode, name)
+	}
+	h.Slots, h.CPUs = h.Slots+slots, h.CPUs+cpus
+	return nil
+}
+
+// moment reads a time as seconds since 1970.
+func moment(text string) (time.Time, error) {
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || n > math.MaxUint32 {
+		return time.Time{}, fmt.Errorf("not a time in seconds since 1970, at most %d", uint32(math.MaxUint32))
+	}
+	return time.Unix(int64(n), 0).UTC(), nil
+}

@@ -1,0 +1,113 @@
+package alloc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	"ibrun/internal/hostlist"
+	"ibrun/internal/job"
+)
+
+// lines reads managers whose file names a host on each line, once for each rank that it is for. The
+// lines of a host need not be together.
+func lines(variable, id string) func(*allocator, Process) (*Allocation, error) {
+	return func(m *allocator, p Process) (*Allocation, error) {
+		if p.get(variable) == "" {
+			return nil, none(m, "%s is set, without %s", id, variable)
+		}
+		hosts, err := p.lines(m, variable)
+		return &Allocation{ID: p.get(id), Hosts: hosts, Source: variable, Confines: true}, err
+	}
+}
+
+// readPBS reads a job of PBS or Torque. Nothing that PBS starts has standard input, so its agents
+// come by ssh, and join the job by a command of PBS.
+func readPBS(m *allocator, p Process) (*Allocation, error) {
+	a, err := lines("PBS_NODEFILE", "PBS_JOBID")(m, p)
+	if err != nil || !isPBSJob(a.ID) {
+		return a, err
+	}
+	a.Starter = []string{"pbs_attach", "-j", a.ID, "-p"}
+	if dir := p.get("PBS_EXEC"); job.ShellSafe(dir) {
+		a.Starter[0] = dir + "/bin/pbs_attach"
+	}
+	return a, nil
+}
+
+// isPBSJob reports whether a job's name can stand in double quotes in any shell: 12[3].server is
+// one of an array.
+func isPBSJob(id string) bool {
+	return job.ShellSafe(strings.NewReplacer("[", "", "]", "").Replace(id))
+}
+
+// lines reads the file that a variable names.
+func (p Process) lines(m *allocator, variable string) ([]Hosts, error) {
+	var t tally
+	err := p.eachLine(m, variable, func(words []string) error {
+		if len(words) != 1 {
+			return fmt.Errorf("%d words: a line has the name of a host", len(words))
+		}
+		return t.add(words[0], 1, 0)
+	})
+	return t.hosts, err
+}
+
+// eachLine calls a function for each line of the file that a variable names, with its words. An
+// error is about the variable, file and line. A file without lines is an error.
+func (p Process) eachLine(m *allocator, variable string, line func(words []string) error) error {
+	name, content, err := p.file(m, variable)
+	if err != nil {
+		return err
+	}
+	some := false
+	for n, text := 1, []byte(nil); len(content) > 0; n++ {
+		text, content, _ = bytes.Cut(content, []byte("\n"))
+		words := strings.Fields(string(text))
+		if len(words) == 0 {
+			continue
+		}
+		some = true
+		if err := line(words); err != nil {
+			return bad(variable, name, fmt.Errorf("line %d: %w", n, err))
+		}
+	}
+	if !some {
+		return bad(variable, name, errors.New("no host in this file"))
+	}
+	return nil
+}
+
+// hostFile reads the host file of another launcher. It is in the user's format, and names where
+// jobs may run, not what a manager has given.
+func hostFile(variable string) func(*allocator, Process) (*Allocation, error) {
+	return func(m *allocator, p Process) (*Allocation, error) {
+		name, content, err := p.file(m, variable)
+		if err != nil {
+			return nil, err
+		}
+		entries, err := hostlist.File(name, content)
+		if err != nil {
+			return nil, bad(variable, name, err)
+		}
+		return &Allocation{Hosts: bare(entries), Source: variable}, nil
+	}
+}
+
+// oarFiles are the names under which OAR tells one and the same file.
+var oarFiles = []string{"OAR_NODEFILE", "OAR_NODE_FILE", "OAR_FILE_NODES"}
+
+// readOAR reads a job of OAR: a line for each core.
+func readOAR(m *allocator, p Process) (*Allocation, error) {
+	variable, _ := p.first(oarFiles...)
+	hosts, err := p.lines(m, variable)
+	if err != nil {
+		return nil, err
+	}
+	for i := range hosts {
+		hosts[i].CPUs = hosts[i].Slots
+	}
+	_, id := p.first("OAR_JOB_ID", "OAR_JOBID")
+	return &Allocation{ID: id, Hosts: hosts, Source: variable, Confines: true}, nil
+}

@@ -1,0 +1,81 @@
+package alloc
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"ibrun/topo/bind"
+)
+
+// Limits of what a file may name.
+const (
+	MaxFileRanks = 1 << 20 // ranks, each of which has a line
+)
+
+// RankPlace is where one rank runs.
+type RankPlace struct {
+	Host  string // empty: Index counts
+	Index int    // of "+nINDEX": a host of the list, from 0 on
+	Slots string // as bind.ParseSlots reads it
+}
+
+// RankFile reads a file, and returns the entries by rank. Lines are "rank 2=host slot=0:1-3", in any
+// order; # begins a comment. Errors begin with name:line.
+func RankFile(name string, content []byte) ([]RankPlace, error) {
+	lines := map[int]RankPlace{}
+	most := -1
+	for i, line := range strings.Split(string(content), "\n") {
+		line, _, _ = strings.Cut(line, "#")
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		rank, e, err := entry(line)
+		if _, twice := lines[rank]; err == nil && twice {
+			err = fmt.Errorf("rank %d has two lines", rank)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", name, i+1, err)
+		}
+		lines[rank] = e
+		most = max(most, rank)
+	}
+	if most < 0 {
+		return nil, fmt.Errorf("%s: no rank in it", name)
+	}
+	all := make([]RankPlace, len(lines))
+	for rank := range all {
+		e, ok := lines[rank]
+		if !ok {
+			return nil, fmt.Errorf("%s: rank %d is missing, and there is a rank %d", name, rank, most)
+		}
+		all[rank] = e
+	}
+	return all, nil
+}
+
+func entry(line string) (rank int, e RankPlace, err error) {
+	const form = "write rank 0=host slot=0:1"
+	rest, ok := strings.CutPrefix(line, "rank")
+	number, rest, has := strings.Cut(rest, "=")
+	if !ok || !has {
+		return 0, e, fmt.Errorf("invalid line %q: %s", line, form)
+	}
+	if rank, err = strconv.Atoi(strings.TrimSpace(number)); err != nil || rank < 0 || rank >= MaxFileRanks {
+		return 0, e, fmt.Errorf("invalid rank %q: %s", strings.TrimSpace(number), form)
+	}
+	host, slots, has := strings.Cut(rest, "slot")
+	slots, equals := strings.CutPrefix(strings.TrimSpace(strings.TrimPrefix(slots, "s")), "=")
+	e.Host, e.Slots = strings.TrimSpace(host), strings.ReplaceAll(strings.TrimSpace(slots), " ", "")
+	if e.Host == "" || !has || !equals {
+		return 0, e, fmt.Errorf("invalid line %q: %s", line, form)
+	}
+	if index, relative := strings.CutPrefix(e.Host, "+n"); relative {
+		if e.Index, err = strconv.Atoi(index); err != nil || e.Index < 0 {
+			return 0, e, fmt.Errorf("no such host %q in the list: write +n0 for the first", e.Host)
+		}
+		e.Host = ""
+	}
+	_, err = bind.ParseSlots(e.Slots)
+	return rank, e, err
+}

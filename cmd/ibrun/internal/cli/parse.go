@@ -1,0 +1,187 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"ibrun/internal/exit"
+	"ibrun/internal/plain"
+)
+
+// knob is one row of the table in options.go: how an option is written, and
+// what it does to a request.
+type knob struct {
+	names string // as in Option
+	takes Takes
+	words []string // all that its value may be; nil: set judges
+	// set obeys the option. For a pair, v is NAME=VALUE.
+	set   func(r *Request, v string) error
+	many  bool // may be given again with another value; each counts
+	local bool // belongs to one program; else to the whole job
+	last  bool // ends the reading of the line
+}
+
+func grammar() *Parser {
+	g := Grammar{Plus: charm, Refused: refused, Short: short, Words: map[string][2]string{
+		"task_affinity": {"bind-to", "auto"}, "tacc_affinity": {"bind-to", "auto"},
+	}}
+	for _, k := range options() {
+		g.Options = append(g.Options, Option{Names: k.names, Takes: k.takes, Last: k.last})
+	}
+	return NewParser(g)
+}
+
+// Parse reads a whole command line into a request. Nothing is opened but a
+// -configfile, with read.
+func Parse(args []string, read func(name string) ([]byte, error)) (*Request, error) {
+	r := NewRequest()
+	p := reading{Request: r, grammar: grammar(), knobs: options(), global: map[int]Given{}}
+	programs, err := p.grammar.Parse(args)
+	if err != nil {
+		return nil, exit.With(exit.Usage, err)
+	}
+	for _, prog := range programs {
+		if err := p.program(prog, ""); err != nil {
+			return nil, err
+		}
+		if r.Action == Help || r.Action == Version {
+			return r, nil
+		}
+	}
+	if r.configFile != "" {
+		if err := p.config(read); err != nil {
+			return nil, err
+		}
+	}
+	if r.Action == MakeCapture || r.Action == ShowTopo || r.Action == PrintCosts {
+		return r, nil
+	}
+	if r.Action == ExamineNodes {
+		return r, r.checkDoctor()
+	}
+	if len(r.Segments) == 0 {
+		return nil, exit.Usagef("no program: write ibrun [options] program [arguments]; ibrun -h shows the options")
+	}
+	return r, r.finish()
+}
+
+// reading is a request on its way.
+type reading struct {
+	*Request
+	grammar *Parser
+	knobs   []knob
+	global  map[int]Given // what was given for the whole job, by knob
+}
+
+// program obeys the options of one program. where, if not empty, says on which
+// line of a configuration file it stands.
+func (p *reading) program(prog Program, where string) error {
+	r := p.Request
+	r.now = Segment{Argv: prog.Argv}
+	local := map[int]Given{}
+	for _, g := range prog.Given {
+		k := &p.knobs[g.Option]
+		seen := p.global
+		if k.local {
+			seen = local
+		}
+		before, again := seen[g.Option]
+		if again && before.Value != g.Value && !k.many {
+			return exit.Usagef("%soption %s contradicts %s: write one of them", where, shown(g), shown(before))
+		}
+		if again && before.Value == g.Value && !k.many && k.takes != TakesNothing {
+			continue
+		}
+		seen[g.Option] = g
+		if strings.HasPrefix(g.Word, "++") && g.Word[2:] == "ppn" {
+			r.warn("++ppn %s: in Charm++ this means cores per rank, and so it does here (-c); for ranks per node "+
+				"write -ppn", plain.Text(g.Value))
+		}
+		if err := oneOf(g.Value, k.words); err != nil {
+			return exit.Usagef("%soption %s: %v", where, g.Word, err)
+		}
+		if k.set != nil {
+			r.word = g.Word
+			if err := k.set(r, g.Value); err != nil {
+				return exit.Usagef("%soption %s: %v", where, g.Word, err)
+			}
+		}
+		if r.Action == Help || r.Action == Version {
+			return nil
+		}
+	}
+	if r.now.Hosts.Entries != nil && r.now.Hosts.Files != nil {
+		return exit.Usagef("%s--hosts and -f both name hosts: write one of them", where)
+	}
+	r.now.Sets = append(r.now.Sets, prog.Sets...)
+	if len(prog.Argv) > 0 {
+		r.Segments = append(r.Segments, r.now)
+		return nil
+	}
+	r.Hosts = r.now.Hosts // no program's
+	switch {
+	case where == "" && r.configFile != "" && len(r.Segments) == 0:
+		return nil
+	case where == "" && (r.Action == MakeCapture || r.Action == ExamineNodes || r.Action == PrintCosts) &&
+		len(r.Segments) == 0:
+		return nil
+	case where == "" && r.Binding.Topo && r.Action == Run && len(r.Segments) == 0:
+		r.Action = ShowTopo
+		return nil
+	case where != "" || len(r.Segments) > 0:
+		return exit.Usagef("%sno program after the options: write ibrun [options] program [arguments] : [options] "+
+			"program [arguments]", where)
+	}
+	return exit.Usagef("no program: write ibrun [options] program [arguments]; ibrun -h shows the options")
+}
+
+func shown(g Given) string {
+	if g.Value == "" || g.Short {
+		return g.Word
+	}
+	return g.Word + " " + Quote(g.Value)
+}
+
+// config takes the programs of a file, one a line; a line is what could stand
+// between two colons.
+func (p *reading) config(read func(string) ([]byte, error)) error {
+	r := p.Request
+	if len(r.Segments) > 0 {
+		return exit.Usagef("-configfile %s and a program: write the program into the file, or leave the file out",
+			r.configFile)
+	}
+	content, err := read(r.configFile)
+	if err != nil {
+		return exit.Usagef("-configfile: %v", err)
+	}
+	name := r.configFile
+	for i, line := range strings.Split(string(content), "\n") {
+		where := fmt.Sprintf("%s:%d: ", name, i+1)
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		if strings.IndexByte(line, 0) >= 0 {
+			return exit.Usagef("%sbinary data: is it a configuration file?", where)
+		}
+		words, err := Split(line)
+		if err != nil {
+			return exit.Usagef("%s%v", where, err)
+		}
+		programs, err := p.grammar.Parse(words)
+		if err != nil {
+			return exit.Usagef("%s%v", where, err)
+		}
+		for _, prog := range programs {
+			if err := p.program(prog, where); err != nil {
+				return err
+			}
+			if r.configFile != name {
+				return exit.Usagef("%s-configfile inside a configuration file", where)
+			}
+		}
+	}
+	if len(r.Segments) == 0 {
+		return exit.Usagef("%s: names no program", name)
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+package report
+
+import (
+	"io"
+	"os"
+	"sync"
+
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/tree"
+
+	"ibrun/internal/exit"
+	"ibrun/internal/job"
+	"ibrun/internal/proc"
+	"ibrun/internal/safefile"
+)
+
+// ViewNames is how the user wants to see a launch: the summary, and files by their names, of which
+// empty ones are none.
+type ViewNames struct {
+	Timing bool   // --timing
+	JSON   bool   // the summary is data
+	Trace  string // --trace
+	Page   string // --report
+}
+
+// Timed gives the moments of a launch, which are those of node indices, the names of their nodes.
+// missing is how many nodes are not there, spares are the hosts that replace nodes, by index.
+type Timed func(times []job.NodeTimes, missing uint32, spares map[job.NodeIndex]string) *tree.Launch
+
+// Views shows a launch as the user wants to see a launch: --timing, --trace, --report.
+type Views struct {
+	ViewNames
+	timed  Timed
+	trace  *view
+	page   *view
+	line   func(format string, args ...any)
+	launch *tree.Launch // nil until the launch is over
+	shown  sync.WaitGroup
+}
+
+// view is a file that is open from before the job, so that nothing starts for a
+// picture that cannot be kept.
+type view struct {
+	name  string // as the user has written it
+	file  *os.File
+	fresh bool // there was none before
+}
+
+// openView opens a file for what is to come; what it holds stays until then.
+func openView(option, name string) (*view, error) {
+	if name == "" {
+		return nil, nil
+	}
+	_, err := os.Stat(name)
+	v := &view{name: name, fresh: os.IsNotExist(err)}
+	if v.file, err = safefile.Create(name); err != nil {
+		return nil, exit.Usagef("option %s: %s cannot be written: %v; name a file in a folder of yours", option, name,
+			exit.Cause(err))
+	}
+	return v, nil
+}
+
+// fill replaces what the file holds.
+func (v *view) fill(write func(io.Writer) error) error {
+	_ = v.file.Truncate(0) // a pipe or a device has nothing to lose
+	if err := write(v.file); err != nil {
+		return err
+	}
+	return v.file.Close()
+}
+
+// drop takes an empty file away that was made for nothing.
+func (v *view) drop() {
+	if v == nil {
+		return
+	}
+	if v.fresh {
+		_ = os.Remove(v.file.Name())
+	}
+	v.file.Close()
+}
+
+// OpenViews opens the files that are named. line prints a line for the user.
+func OpenViews(names ViewNames, named Timed, line func(string, ...any)) (v *Views, err error) {
+	v = &Views{ViewNames: names, timed: named, line: line}
+	if v.trace, err = openView("--trace", names.Trace); err != nil {
+		return nil, err
+	}
+	if v.page, err = openView("--report", names.Page); err != nil {
+		v.trace.drop()
+		return nil, err
+	}
+	return v, nil
+}
+
+// show shows a launch, once, without holding up the caller.
+func (v *Views) show(times []job.NodeTimes, missing uint32, spares map[job.NodeIndex]string) {
+	if v == nil || v.launch != nil {
+		return
+	}
+	v.launch = v.timed(times, missing, spares)
+	v.shown.Go(v.write)
+}
+
+func (v *Views) write() {
+	if v.Timing {
+		if s := v.launch.Summarize(); v.JSON {
+			_ = s.JSON(proc.ConsoleWriter(os.Stderr)) // nobody is left to be told
+		} else {
+			s.Text(v.line)
+		}
+	}
+	fill := func(of *view, write func(io.Writer) error) {
+		if of == nil {
+			return
+		}
+		if err := of.fill(write); err != nil {
+			v.line("%s could not be written: %v", of.name, exit.Cause(err))
+		}
+	}
+	fill(v.trace, func(w io.Writer) error { return Trace(v.launch, w) })
+	fill(v.page, func(w io.Writer) error {
+		_, err := io.WriteString(w, Page(v.launch))
+		return err
+	})
+}
+
+// Finish shows a launch that was not completed as far as it came, and waits
+// until all is written.
+func (v *Views) Finish(o core.Outcome) {
+	if len(o.Times) > 0 {
+		v.show(o.Times, 0, nil)
+	}
+	v.shown.Wait()
+	if v.launch == nil {
+		v.trace.drop()
+		v.page.drop()
+	}
+}
+
+// Launch is what was seen of the launch, nil if it was nothing. It may be called after finish.
+func (v *Views) Launch() *tree.Launch { return v.launch }

@@ -1,0 +1,105 @@
+// Package safefile works in directories that other users of the machine can write to, such as /tmp. It opens and
+// removes only files of this user, and follows no link that somebody else has put there. Peer returns the user behind a
+// Unix socket.
+//
+// A Folder holds temporary files that are always removed in the end, together with registered files elsewhere. Its name
+// is ibrun-scratch-*, and it holds a list of the registered files. The process that made the folder removes it, and
+// holds a lock on the list until then. If that process is killed, Sweep in another process of the same user removes
+// each folder whose list is not locked.
+package safefile
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// Dir is an open directory. It stays the same one whatever happens to its name.
+type Dir struct{ root *os.Root }
+
+// Open opens a directory of any owner, by any path, and from there one in the
+// other with Dir.
+func Open(path string, way ...string) (*Dir, error) {
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	d := &Dir{root}
+	for _, name := range way {
+		next, err := d.Dir(name)
+		d.Close()
+		if err != nil {
+			return nil, err
+		}
+		d = next
+	}
+	return d, nil
+}
+
+// Dir opens a directory that lies in d, is no link, and is this user's.
+func (d *Dir) Dir(name string) (*Dir, error) {
+	if err := d.element(name); err != nil {
+		return nil, err
+	}
+	root, err := d.root.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := root.Stat(".")
+	if err == nil {
+		var entry fs.FileInfo // after opening: if this is the entry, no link was followed
+		if entry, err = d.root.Lstat(name); err == nil && !os.SameFile(entry, opened) {
+			err = d.refuse(name, "is a link")
+		}
+	}
+	if err == nil && !mine(opened) {
+		err = d.refuse(name, owner(opened))
+	}
+	if err != nil {
+		root.Close()
+		return nil, err
+	}
+	return &Dir{root}, nil
+}
+
+// Remove removes a file or an empty directory of this user's.
+func (d *Dir) Remove(name string) error { return d.remove(name, d.root.Remove) }
+
+// RemoveAll removes a file or directory of this user's with all that is in it.
+// Links in it are removed and not followed.
+func (d *Dir) RemoveAll(name string) error { return d.remove(name, d.root.RemoveAll) }
+
+func (d *Dir) remove(name string, how func(string) error) error {
+	if err := d.element(name); err != nil {
+		return err
+	}
+	entry, err := d.root.Lstat(name)
+	switch {
+	case err != nil:
+		return err
+	case !mine(entry):
+		return d.refuse(name, owner(entry))
+	}
+	return how(name)
+}
+
+// Close releases the directory. Those opened from it stay open.
+func (d *Dir) Close() { d.root.Close() }
+
+// element makes sure that a name has no directory in it.
+func (d *Dir) element(name string) error {
+	if name != filepath.Base(name) || name == "." || name == ".." {
+		return d.refuse(name, "is not the name of one entry")
+	}
+	return nil
+}
+
+func (d *Dir) refuse(name, why string) error { return fmt.Errorf("%s/%s %s", d.root.Name(), name, why) }
+
+func mine(i fs.FileInfo) bool { return uid(i) == os.Geteuid() }
+
+func uid(i fs.FileInfo) int { return int(i.Sys().(*syscall.Stat_t).Uid) }
+
+func owner(i fs.FileInfo) string { return fmt.Sprintf("belongs to user %d", uid(i)) }
