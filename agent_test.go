@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"strconv"
@@ -182,4 +183,67 @@ func TestCollectiveError(t *testing.T) {
 	require.Equal(t, "Barrier", failed.Op)
 	require.Equal(t, failed.Err, errors.Unwrap(err))
 	require.EqualError(t, err, "ibrun: Barrier failed: rank 1 ended before it joined")
+}
+
+func TestInitTwice(t *testing.T) {
+	defer ibrun.OnlyOnce()()
+	w, err := ibrun.Init(t.Context())
+	require.NoError(t, err)
+	second, err := ibrun.Init(t.Context())
+	require.ErrorIs(t, err, ibrun.ErrInitialized)
+	require.Nil(t, second)
+	require.NoError(t, w.Barrier(t.Context()), "the first world is not affected")
+	require.NoError(t, w.Finalize(t.Context()))
+	_, err = ibrun.Init(t.Context())
+	require.ErrorIs(t, err, ibrun.ErrInitialized, "also after Finalize")
+}
+
+// silentAgent makes this process look like a rank whose agent never answers.
+func silentAgent(t *testing.T) {
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { unix.Close(ends[0]) }) // Init takes the other end
+	t.Setenv("IBRUN_FD", strconv.Itoa(ends[1]))
+}
+
+func TestInitHonoursItsContext(t *testing.T) {
+	silentAgent(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := ibrun.Init(ctx)
+		ended <- err
+	}()
+	waitfor.Require(t, "Init takes the descriptor of its agent", func() bool { return os.Getenv("IBRUN_FD") == "" })
+	cancel()
+	require.ErrorIs(t, waitfor.Receive(t, ended), context.Canceled)
+
+	silentAgent(t)
+	_, err := ibrun.Init(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotEmpty(t, os.Getenv("IBRUN_FD"), "the context has ended before, and the agent can be used")
+}
+
+// records is a writer for a logger, which hands over one record at a time.
+type records chan string
+
+func (r records) Write(p []byte) (int, error) {
+	r <- string(p)
+	return len(p), nil
+}
+
+// What the user of ibrun is to know goes to the agent; the program's logger has it too.
+func TestLogger(t *testing.T) {
+	t.Setenv("IBRUN_HCA", "")
+	t.Setenv("IBRUN_LIBIBVERBS", "libibverbs-missing.so.1")
+	log := make(records, 8)
+	with := ibrun.WithLogger(slog.New(slog.NewTextHandler(log, nil)))
+	_, agent := withAgent(t, 1, job.Transport{Fabric: "ib"}, with)
+	notice, ok := agent.next().(rankwire.Notice)
+	require.True(t, ok)
+	require.Regexp(t, `^--fabric ib is not used by a job of one node, and would not work: .`, notice.Text)
+	require.Contains(t, <-log, "level=WARN msg="+strconv.Quote(notice.Text))
+	require.Contains(t, <-log, `level=INFO msg="joined the job" rank=0 size=1 job=j`)
+	agent.conn.Close()
+	require.Contains(t, <-log, `level=ERROR msg="the agent of this node is lost"`)
 }
