@@ -22,7 +22,7 @@ SUITES := CGO_ENABLED=0 go run ./test/suites
 LINTER := bin/golangci-lint
 
 .PHONY: help build libpmi run lint hooks test test-race test-cluster test-mpi test-ib \
-	test-managers test-all soak coverage fuzz messages bench clean \
+	test-managers test-all soak coverage fuzz messages measure bench clean \
 	cluster-setup mpi-setup ib-setup managers-setup
 
 help: ## list the targets
@@ -123,6 +123,9 @@ managers-setup:
 
 messages: ## list all texts that users can see, with their places in the source
 	@go run ./test/messages
+
+measure: ## print the size and the structure of the product
+	@test/measure
 
 # --- measure
 
