@@ -3,18 +3,10 @@ package remote
 import (
 	"errors"
 	"fmt"
-
-	"ibrun/internal/job"
 )
 
 // errSSH is in what dial returns where the user's ssh has to make the session.
 var errSSH = errors.New("native ssh leaves it to ssh")
-
-// Native reports whether sessions are made in the agent's own process, where that can be done.
-func Native(how job.LaunchOptions) bool {
-	bySSH := how.Launcher == "ssh" || how.Launcher == "pbs"
-	return len(how.Exec) == 0 && bySSH && how.SSH != "exec"
-}
 
 // leave gives a host to the user's ssh and says so, each reason once; or says
 // why not, when the user wants native ssh.

@@ -19,9 +19,6 @@ import (
 	"ibrun/internal/build"
 )
 
-// packedSuffix ends the name of the compressed form of a binary in a cache.
-const packedSuffix = ".gz"
-
 // packedFile is the compressed form of this binary, as gzip(1) reads it. The file stays open until this process ends.
 type packedFile struct {
 	*os.File
@@ -98,30 +95,6 @@ func sized(f *os.File) (*packedFile, error) {
 		return nil, err
 	}
 	return &packedFile{f, info.Size()}, nil
-}
-
-// cacheDir returns the folder of ibrun in the user's cache, or "" if there is none.
-func cacheDir() string {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return ""
-	}
-	return filepath.Join(dir, "ibrun")
-}
-
-// openOwn opens a regular file of this user that no other user can change.
-func openOwn(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG ||
-		int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 || st.Size == 0 {
-		f.Close()
-		return nil, errors.Join(err, unix.EPERM)
-	}
-	return f, nil
 }
 
 // newPacked compresses this binary to a file in the cache. If the cache is not usable, the file is in memory.

@@ -222,8 +222,9 @@ func fillIn(script, here, role string) string {
 	return strings.NewReplacer("BUILD", build.ID(), "PATH", here, "ROLE", role).Replace(script)
 }
 
-// cachedName is the name of this build in a cache.
-func cachedName() string { return "ibrun-" + build.ID() }
-
 // quote makes one word of s for a login shell; s is ShellSafe.
 func quote(s string) string { return "'" + s + "'" }
+
+// shipTime bounds the sending of the binary, however it progresses, unless a
+// session may take longer anyway.
+const shipTime = 60 * time.Second

@@ -61,10 +61,6 @@ const (
 	stderrWait = 200 * time.Millisecond
 )
 
-// shipTime bounds the sending of the binary, however it progresses, unless a
-// session may take longer anyway.
-const shipTime = 60 * time.Second
-
 var (
 	errSilent = errors.New("no answer from it")
 	errStuck  = errors.New("it took no more of the binary")
