@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"ibrun/bootstrap/wire/rankwire"
 	"strconv"
 	"sync"
 	"syscall"
@@ -194,4 +195,9 @@ func (c *controlSide) ends(e *core.DaemonsOver, perRank bool) *control.Ends {
 		ends.Failed = append(ends.Failed, failed)
 	}
 	return ends
+}
+
+func newExec() *exec {
+	return &exec{wake: make(chan struct{}, 1), sessionSide: sessionSide{room: rankwire.ToolCredit,
+		roomed: make(chan struct{}, 1), left: make(chan struct{})}}
 }

@@ -20,11 +20,6 @@ type sessionSide struct {
 	kept    bool       // of the controlSide's lock: it lives on without its caller
 }
 
-func newExec() *exec {
-	return &exec{wake: make(chan struct{}, 1), sessionSide: sessionSide{room: rankwire.ToolCredit,
-		roomed: make(chan struct{}, 1), left: make(chan struct{})}}
-}
-
 func (s *sessionSide) leave() { s.once.Do(func() { close(s.left) }) }
 
 // session takes what the core says to a caller with a session.

@@ -1,0 +1,132 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/remote"
+	"io"
+	"time"
+)
+
+// startChildren opens the sessions that the core wants now, together if that is possible.
+func (l *loop) startChildren() {
+	targets := make([]*remote.Target, len(l.starting))
+	for i, e := range l.starting {
+		targets[i] = &remote.Target{Host: e.Node.Host, User: e.Node.User, Local: e.Local, Most: e.Most}
+	}
+	if len(targets) > 1 {
+		l.starter.Share(targets)
+	}
+	for i, e := range l.starting {
+		l.startChild(e, *targets[i])
+	}
+	l.starting = l.starting[:0]
+}
+
+// startChild opens a session in a goroutine of its own.
+func (l *loop) startChild(e core.StartChild, target remote.Target) {
+	ctx, cancel := context.WithCancel(l.ctx)
+	l.sessions[e.Child] = &session{cancel: cancel}
+	l.cores.begin()
+	l.helpers.Go(func() {
+		defer l.cores.end()
+		s, err := l.starter.Start(ctx, target, func(p remote.Phase) {
+			l.post(core.ChildPhase{Child: e.Child, Phase: string(p), Moment: moment(p)})
+		})
+		if err != nil {
+			l.post(failed(e.Child, err))
+			return
+		}
+		select {
+		case l.events <- sessionUp{e.Child, s}:
+		case <-l.over:
+			s.Kill()
+		}
+	})
+}
+
+// connected takes over a session that is up, unless it was given up meanwhile.
+func (l *loop) connected(up sessionUp) core.Event {
+	s := l.sessions[up.child]
+	if s.cancel == nil {
+		up.session.Kill()
+		return nil
+	}
+	s.remote, s.link = up.session, newLink()
+	go s.link.write(up.session.Stdin)
+	go func() {
+		err := read(up.session.Stdout, up.child, l.lines, l.post)
+		cause, tail := l.ended(up.session, err)
+		up.session.Release()
+		l.post(core.LinkLost{Link: up.child, Cause: cause, Tail: tail})
+	}()
+	cpu := up.session.CPU()
+	ev := core.ChildUp{Child: up.child, Spent: cpu + l.cores.spent()}
+	if l.timed {
+		ev.CPU = cpu
+	}
+	return ev
+}
+
+// causeWait is how long the end of a stream waits for the end of its session,
+// which says why.
+const causeWait = 500 * time.Millisecond
+
+func (l *loop) ended(s *remote.Session, err error) (cause, tail string) {
+	if err != io.EOF {
+		s.Kill()
+		return err.Error(), s.Tail()
+	}
+	select {
+	case <-s.Done():
+	case <-time.After(causeWait):
+	}
+	return s.Cause(), s.Tail()
+}
+
+func (l *loop) closeLink(k core.Link) {
+	if k == core.Up {
+		l.cutOff = true
+		l.up.giveUp() // the process ends soon, and the stream with it
+		return
+	}
+	s := l.sessions[k]
+	if s == nil || s.cancel == nil {
+		return
+	}
+	s.cancel()
+	s.cancel = nil
+	if s.remote != nil {
+		s.link.finish()
+		s.remote.Kill()
+	}
+}
+
+func (l *loop) probe(k core.Link) {
+	s := l.sessions[k]
+	go func() {
+		var evidence remote.Evidence
+		known := false
+		switch {
+		case k == core.Up:
+			evidence, known = remote.UpstreamEvidence()
+		case s != nil && s.remote != nil:
+			evidence, known = s.remote.Evidence()
+		}
+		l.post(core.Probed{Link: k, Known: known, Resent: evidence.Resent, Waits: evidence.Waits,
+			Acked: evidence.Acked})
+	}()
+}
+
+func failed(child core.Link, err error) core.ChildFailed {
+	f := core.ChildFailed{Child: child, Phase: "start", Cause: err.Error()}
+	var e *remote.Error
+	if errors.As(err, &e) {
+		f.Phase, f.Cause, f.Tail = string(e.Phase), e.Cause, e.Tail
+		if e.Hint != "" {
+			f.Cause += "; " + e.Hint
+		}
+	}
+	return f
+}

@@ -1,0 +1,130 @@
+package agent
+
+import (
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/remote"
+	"ibrun/bootstrap/spawn"
+	"ibrun/bootstrap/wire"
+	"ibrun/internal/job"
+	"time"
+)
+
+// run steps the core until it is done.
+func (l *loop) run() {
+	defer close(l.over)
+	for {
+		select {
+		case got := <-l.events:
+			l.translate(got)
+			if l.handed {
+				return
+			}
+		case <-l.timer.C:
+			l.hear(core.Tick{})
+		}
+		for len(l.pending) > 0 {
+			ev := l.pending[0]
+			l.pending = l.pending[1:]
+			now := time.Since(l.began)
+			effects := l.core.Step(now, ev)
+			l.tracer.add(now, ev, effects)
+			for _, e := range effects {
+				if l.perform(e) {
+					return
+				}
+			}
+			l.startChildren()
+		}
+	}
+}
+
+// hear lets the core take an event, if there is one, when it has taken those
+// before it.
+func (l *loop) hear(ev core.Event) {
+	if ev != nil {
+		l.pending = append(l.pending, ev)
+	}
+}
+
+// translate takes in what is not an event of the core yet.
+func (l *loop) translate(got any) {
+	switch got := got.(type) {
+	case sessionUp:
+		l.hear(l.connected(got))
+	case fromUp:
+		if got.link == l.up {
+			l.translate(got.event)
+		}
+	case relink:
+		l.relinked(got)
+	case core.Frame:
+		if m, ok := got.Msg.(wire.Join); ok && l.starter == nil && l.root == nil {
+			l.handOver(m)
+			l.handed = true
+			return
+		}
+		if m, ok := got.Msg.(wire.Launch); ok && l.starter == nil {
+			if err := l.launched(m.Job); err != nil {
+				l.hear(core.LinkLost{Link: core.Up, Cause: err.Error()})
+				return
+			}
+			if m.Job.Launch.Repair {
+				l.listenJoins(m.Job.ID, m.First, m.Level-1)
+			}
+			l.hear(got)
+			l.traceNode(m.Job.Launch.TraceEvents, m.Nodes.At(0).Host)
+			return
+		}
+		l.hear(got)
+	case core.Event:
+		l.hear(got)
+	case spawn.ForkDone:
+		l.hear(l.spawnEvent(got))
+	default:
+		l.fromRanks(got)
+	}
+}
+
+// perform does one effect and reports whether it was the last.
+func (l *loop) perform(e core.Effect) (last bool) {
+	switch e := e.(type) {
+	case core.Send:
+		l.linkTo(e.To).send(e.Msg)
+	case core.StartChild:
+		l.starting = append(l.starting, e)
+	case core.ObserveSessions:
+		l.hear(core.SessionsObserved{Ran: l.starter.Ran()})
+	case core.JoinChild:
+		l.joinChild(e)
+	case core.CloseLink:
+		l.closeLink(e.Link)
+	case core.SetTimer:
+		l.timer.Reset(max(0, e.At-time.Since(l.began)))
+	case core.Probe:
+		l.probe(e.Link)
+	case core.Finish:
+		return true
+	case core.Done:
+		l.root.end(e.Outcome)
+		return true
+	default:
+		if !l.performRanks(e) {
+			l.root.perform(l, e)
+		}
+	}
+	return false
+}
+
+// launched prepares the starter when the job is known.
+func (l *loop) launched(j *job.Job) error {
+	opt := remote.Options{}
+	if j.Launch.Verbose {
+		opt.Notify = func(text string) { l.post(core.Notice{Text: text}) }
+	}
+	s, err := remote.New(j.Launch, opt)
+	l.starter, l.timed, l.jobID, l.lines = s, j.Launch.Timed, j.ID, j.Launch.LineBuffered()
+	if l.up != nil {
+		l.up.lines.Store(l.lines)
+	}
+	return err
+}
