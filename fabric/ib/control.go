@@ -1,8 +1,6 @@
 package ib
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/binary"
 
 	"ibrun/cgo/verbs"
@@ -93,21 +91,4 @@ func parseControl(b []byte) (c control, ok bool) {
 	sane := c.call == refuse || c.call == abandon || c.side.mtu.Bytes() > 0 && c.side.window >= leastWindow &&
 		c.side.window <= mostWindow
 	return c, err == nil && n+m == len(b) && c.call >= connect && c.call <= abandon && numbers && sane
-}
-
-// seal adds the seal for a receiver.
-func (f *Fabric) seal(to fabric.Tuple, b []byte) []byte {
-	h := hmac.New(sha256.New, f.cfg.Key[:])
-	h.Write(to.Append(nil))
-	h.Write(b)
-	return append(b, h.Sum(nil)[:controlSeal]...)
-}
-
-// sealed takes the seal off what has come to this endpoint.
-func (f *Fabric) sealed(b []byte) (body []byte, ok bool) {
-	n := len(b) - controlSeal
-	if n < controlHead {
-		return nil, false
-	}
-	return b[:n], hmac.Equal(f.seal(f.tuple, append([]byte(nil), b[:n]...))[n:], b[n:])
 }

@@ -1,13 +1,13 @@
 package ib
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
 	"os"
 	"runtime"
-	"sync"
-	"time"
 
 	"ibrun/cgo/verbs"
 	"ibrun/fabric"
@@ -26,54 +26,9 @@ const (
 	sendBatch = 16
 )
 
-// sender is the sending half of the datagram queue pair. Slots of its ring are
-// used in turn; a completion of one is that of all before it.
-type sender struct {
-	mu      sync.Mutex
-	qp      *verbs.QP
-	cq      *verbs.CQ // polled when slots are short; nobody waits for it
-	slots   *verbs.MR
-	old     *verbs.MR // the small ring, until Close
-	size    int       // slots
-	posted  uint64
-	done    uint64
-	grown   bool
-	inline  int
-	handles map[fabric.Tuple]*handle
-	stale   []*handle // of ways that are no more; the device may still need them
-	closed  bool
-	broken  error // why no datagram can be sent any more
-	port    string
-	batch   [sendBatch]verbs.Send
-	ends    [pollBatch]verbs.Completion
-}
-
-// handle is an address handle: a node that this rank sends to.
-type handle struct {
-	*verbs.AH
-	used uint64 // the last send that it is for
-}
-
 // mostHandles bounds the handles that are kept. A rank has some thousand peers that
 // it is connected with at most (lazy.Config.MaxLive).
 const mostHandles = 4096
-
-// receiver is the receiving half.
-type receiver struct {
-	mu      sync.Mutex // held by whoever polls and posts
-	cq      *verbs.CQ
-	channel *verbs.Channel
-	rings   []ring
-	ends    [pollBatch]verbs.Completion
-	again   [pollBatch]verbs.Receive
-}
-
-// ring is registered memory for receives, in slots of one size.
-type ring struct {
-	mr    *verbs.MR
-	first int // number of its first slot
-	slots int
-}
 
 // slot is the size of a datagram's receive. A peer whose port has a larger MTU
 // sends up to mostBody, and too long a datagram would end the queue pair.
@@ -114,18 +69,6 @@ func (f *Fabric) openDatagrams() (err error) {
 		return err
 	}
 	return out.qp.Modify(verbs.QPState{State: verbs.ReadyToSend, SendPSN: randomPSN()})
-}
-
-// newQP makes a queue pair, without inline sends where the device has none.
-func newQP(pd *verbs.PD, cfg verbs.QPConfig) (*verbs.QP, error) {
-	qp, err := pd.NewQP(cfg)
-	if err != nil && cfg.MaxInline > 0 {
-		cfg.MaxInline = 0
-		if plain, again := pd.NewQP(cfg); again == nil {
-			return plain, nil
-		}
-	}
-	return qp, err
 }
 
 func (f *Fabric) addReceives(slots int) error {
@@ -187,8 +130,6 @@ func (f *Fabric) PostAll(to fabric.Tuple, b []byte, size int) error {
 
 // datagrams is how many of a size there are in b; the last may have less.
 func datagrams(b []byte, size int) int { return (len(b) + size - 1) / size }
-
-var errFull = errors.New("no room in the send queue")
 
 // post sends the first of some datagrams and says how many, one at least if there is no error. They
 // have size bytes each, but the last may have less. Those with a mark are the fabric's own.
@@ -318,9 +259,6 @@ func (s *sender) dropHandle() bool {
 	return true
 }
 
-// past ends a wait.
-var past, noDeadline = time.Unix(1, 0), time.Time{}
-
 // stop ends receive.
 func (r *receiver) stop() {
 	if r.channel != nil {
@@ -443,4 +381,30 @@ func (f *Fabric) closeDatagrams() (err error) {
 		keep(in.channel.Close())
 	}
 	return err
+}
+
+// route is the way to a node for datagrams, with its service level.
+func (f *Fabric) route(to fabric.Tuple) (verbs.Route, error) {
+	r, err := f.dev.at.route(to)
+	if err == nil && f.levels != nil {
+		r.SL, err = f.levels.now(to)
+	}
+	return r, err
+}
+
+// seal adds the seal for a receiver.
+func (f *Fabric) seal(to fabric.Tuple, b []byte) []byte {
+	h := hmac.New(sha256.New, f.cfg.Key[:])
+	h.Write(to.Append(nil))
+	h.Write(b)
+	return append(b, h.Sum(nil)[:controlSeal]...)
+}
+
+// sealed takes the seal off what has come to this endpoint.
+func (f *Fabric) sealed(b []byte) (body []byte, ok bool) {
+	n := len(b) - controlSeal
+	if n < controlHead {
+		return nil, false
+	}
+	return b[:n], hmac.Equal(f.seal(f.tuple, append([]byte(nil), b[:n]...))[n:], b[n:])
 }

@@ -196,3 +196,15 @@ func Check() error {
 	_, err := verbs.Open()
 	return err
 }
+
+// newQP makes a queue pair, without inline sends where the device has none.
+func newQP(pd *verbs.PD, cfg verbs.QPConfig) (*verbs.QP, error) {
+	qp, err := pd.NewQP(cfg)
+	if err != nil && cfg.MaxInline > 0 {
+		cfg.MaxInline = 0
+		if plain, again := pd.NewQP(cfg); again == nil {
+			return plain, nil
+		}
+	}
+	return qp, err
+}

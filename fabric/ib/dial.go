@@ -35,19 +35,6 @@ type callKey struct {
 	from  fabric.Tuple
 }
 
-// dialling is a Dial that waits for an answer.
-type dialling struct {
-	answer chan control // capacity 1: further ones repeat the first
-}
-
-// closedErr is fabric.ErrClosed after Close.
-func (f *Fabric) closedErr() error {
-	if f.ending.Err() != nil {
-		return fabric.ErrClosed
-	}
-	return nil
-}
-
 // Offer makes the endpoint ready for streams and returns the cookie that a
 // dialler has to know.
 func (f *Fabric) Offer() ([]byte, error) {
@@ -293,4 +280,14 @@ func (f *Fabric) accept(s *stream) (taken bool) {
 	f.counters.accepted.Add(1)
 	f.sink.Accepted(s)
 	return true
+}
+
+// learn finds the way of a queue pair to its peer, whose address this is.
+func (f *Fabric) learn(ctx context.Context, e *queuePair, to fabric.Tuple) (err error) {
+	at := &f.dev.at
+	e.way, e.sl = at.way(to, f.turn.Add(1)-1), at.sl
+	if f.levels != nil {
+		e.sl, err = f.levels.wait(ctx, to)
+	}
+	return err
 }

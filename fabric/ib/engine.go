@@ -10,29 +10,6 @@ import (
 	"ibrun/cgo/verbs"
 )
 
-const (
-	// piece is the size of a message's buffer: 4 KiB of the application's, and room for a header of
-	// theirs. Of more than that, whole goes in one message: as many packets of any MTU.
-	piece = whole + 256
-	whole = 4096
-	// pieces of one stream, for sending, and smalls: messages that fit one go
-	// without a piece. Together they are 32 KiB.
-	pieces    = 7
-	small     = 64
-	depth     = 32 // work requests of one stream under way, and small messages
-	endMemory = pieces*piece + depth*small
-
-	// The shared receives are posted as streams come.
-	firstShared  = 64
-	sharedBy     = 16 // for each stream
-	mostShared   = 512
-	perCQ        = 32 // streams whose sends complete in one queue
-	spares       = 2  // queue pairs ready before they are needed
-	leastWindow  = 2 * piece
-	mostWindow   = 1 << 24
-	streamWindow = 64 << 10
-)
-
 // sends is a completion queue of several queue pairs.
 type sends struct {
 	cq     *verbs.CQ
@@ -140,12 +117,6 @@ func (l *engine) addShared(slots int) error {
 	}
 	_, err = l.srq.Post(batch)
 	return err
-}
-
-// request is the shared receive of a slot.
-func (r *ring) request(slot int) verbs.Receive {
-	return verbs.Receive{ID: uint64(slot), Addr: r.mr.Addr() + uint64(slot-r.first)*piece, Length: piece,
-		LKey: r.mr.LKey()}
 }
 
 // ringOf is where a slot is.
@@ -405,4 +376,13 @@ func (l *engine) close() {
 	if l.channel != nil {
 		l.channel.Close()
 	}
+}
+
+// queuePair is a queue pair in state Init with its send memory.
+type queuePair struct {
+	qp    *verbs.QP
+	mr    *verbs.MR
+	queue *sends
+	way   way // to its peer, once there is one
+	sl    uint8
 }

@@ -2,24 +2,11 @@ package ib
 
 import (
 	"fmt"
-	"sync"
 	"time"
 
 	"ibrun/cgo/verbs"
 	"ibrun/fabric"
 )
-
-// health is what asynchronous events have said of the port.
-//
-//	up --port down--> down since then --grace--> the endpoint is lost; down --port active--> up
-//
-// An owner that has another network spares the endpoint: it is not lost, and is looked after until
-// it works again (mend.go).
-type health struct {
-	mu    sync.Mutex
-	down  error
-	timer *time.Timer
-}
 
 // watch is the goroutine that takes events until the device is closed.
 func (f *Fabric) watch() {
@@ -105,18 +92,4 @@ func (f *Fabric) portIs(up bool) {
 			f.lost(err)
 		})
 	}
-}
-
-// down says that the port is down, or nil.
-func (f *Fabric) down() error {
-	f.health.mu.Lock()
-	defer f.health.mu.Unlock()
-	return f.health.down
-}
-
-// streams is what streams share, or nil as long as there was none.
-func (f *Fabric) streams() *engine {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.engine
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -119,28 +118,4 @@ func (s *levels) wait(ctx context.Context, to fabric.Tuple) (uint8, error) {
 
 var errNoGID = errors.New("ib: its address has no GID to ask the subnet manager about: give all ranks the same --sl")
 
-// askLevels makes the endpoint ask for service levels if it shall. What is missing for that is
-// found before the first message.
-func (f *Fabric) askLevels() error {
-	at := &f.dev.at
-	switch {
-	case !f.cfg.AskSL || at.sources != nil: // RoCE has no subnet manager
-		return nil
-	case at.tuple.Kind != fabric.IBGID:
-		return errors.New("it has no GID, which --sl path needs: write --sl N; see ibv_devinfo -v")
-	}
-	own := at.tuple.Addr
-	if err := f.cfg.records.Available(); err != nil {
-		return fmt.Errorf("--sl path needs the kernel's connection manager: %w: as root, modprobe rdma_ucm; or write "+
-			"--sl N", err)
-	}
-	f.levels = newLevels(f.ending, func(ctx context.Context, to [16]byte) (uint8, error) {
-		r, err := f.cfg.records.Between(ctx, own, to, at.key)
-		if err != nil {
-			return 0, fmt.Errorf("ib: no path record from port %v to %s: %w; see saquery -p, or write --sl N",
-				&f.dev.port, netip.AddrFrom16(to), err)
-		}
-		return r.SL, nil
-	})
-	return nil
-}
+var errFull = errors.New("no room in the send queue")

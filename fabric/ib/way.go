@@ -1,7 +1,7 @@
 package ib
 
 import (
-	"context"
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -22,15 +22,6 @@ const mostLanes = 16
 func lane(rank int, lmc uint8) uint8 {
 	lanes := uint64(min(1<<lmc, mostLanes))
 	return uint8(uint64(uint32(rank)*0x9e3779b1) * lanes >> 32)
-}
-
-// queuePair is a queue pair in state Init with its send memory.
-type queuePair struct {
-	qp    *verbs.QP
-	mr    *verbs.MR
-	queue *sends
-	way   way // to its peer, once there is one
-	sl    uint8
 }
 
 // way is where packets to a peer leave this port: by which of its LIDs, or by which GID. A reliable
@@ -181,21 +172,101 @@ func kernelSource(peer netip.Addr) netip.Addr {
 	return c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
 }
 
-// route is the way to a node for datagrams, with its service level.
-func (f *Fabric) route(to fabric.Tuple) (verbs.Route, error) {
-	r, err := f.dev.at.route(to)
-	if err == nil && f.levels != nil {
-		r.SL, err = f.levels.now(to)
-	}
-	return r, err
+// local is where an endpoint is on the network, and how it sends.
+type local struct {
+	name   string
+	tuple  fabric.Tuple // Num is 0
+	port   uint8
+	sgid   uint8 // index; counts where packets have a GRH
+	bits   uint8 // which of the port's LIDs
+	sl     uint8
+	pkey   uint16 // index
+	key    uint16 // at that index; 0: the table has none
+	lid    uint16 // the first of the port's LIDs
+	lmc    uint8  // there are 1<<lmc of them
+	mtu    verbs.MTU
+	global bool // packets have a GRH
+
+	sources *sources // of RoCE
 }
 
-// learn finds the way of a queue pair to its peer, whose address this is.
-func (f *Fabric) learn(ctx context.Context, e *queuePair, to fabric.Tuple) (err error) {
-	at := &f.dev.at
-	e.way, e.sl = at.way(to, f.turn.Add(1)-1), at.sl
-	if f.levels != nil {
-		e.sl, err = f.levels.wait(ctx, to)
+// limited reports whether the endpoint is a limited member of its partition.
+func (l *local) limited() bool { return l.lid != 0 && l.key != 0 && l.key&fullMember == 0 }
+
+// medium says what an address is one of.
+func medium(t fabric.Tuple) string {
+	switch t.Kind {
+	case fabric.IB, fabric.IBGID:
+		return fmt.Sprintf("InfiniBand (LID %d)", t.LID)
+	case fabric.ROCE4:
+		return fmt.Sprintf("RoCE (%v)", netip.AddrFrom4([4]byte(t.Addr[:4])))
+	case fabric.ROCE6:
+		return fmt.Sprintf("RoCE v%d (%v)", 2-t.Path, netip.AddrFrom16(t.Addr))
+	case fabric.ETH4, fabric.ETH6:
+		return fmt.Sprintf("Ethernet (%v)", t.AddrPort().Addr())
 	}
-	return err
+	return t.Kind.String()
+}
+
+// subnetOf is the prefix of the subnet that an address is in, if it is one of InfiniBand.
+func subnetOf(t fabric.Tuple) (prefix [8]byte, ok bool) {
+	switch t.Kind {
+	case fabric.IB:
+		return defaultSubnet, true
+	case fabric.IBGID:
+		return [8]byte(t.Addr[:8]), true
+	}
+	return prefix, false
+}
+
+// apart says why a tuple cannot be reached from here, or nil.
+func (l *local) apart(to fabric.Tuple) error {
+	there, theirs := subnetOf(to)
+	here, ours := subnetOf(l.tuple)
+	switch {
+	case theirs && ours && there != here:
+		return fmt.Errorf("ib: its port (LID %d) is in subnet %x, and port %s of this node (LID %d) in %x; there is "+
+			"no way from one subnet to another: choose ports of one with --hca (ibrun --doctor lists them), or use "+
+			"--fabric udp",
+			to.LID, there, l.name, l.tuple.LID, here)
+	case theirs && ours && l.limited() && to.Path == 1:
+		return fmt.Errorf("ib: its port (LID %d) and port %s of this node (LID %d) are both limited members of "+
+			"partition %#04x, which do not reach each other: make one a full member in the subnet manager's "+
+			"partitions.conf, or choose another partition with --pkey; see smpquery pkeys %d",
+			to.LID, l.name, l.tuple.LID, l.key, l.lid)
+	case theirs && ours:
+		return nil
+	case to.Kind != l.tuple.Kind && (to.Kind == fabric.ROCE4 || to.Kind == fabric.ROCE6) && !ours,
+		to.Path != l.tuple.Path && to.Kind == fabric.ROCE6 && !ours:
+		return fmt.Errorf("ib: its node is at %s, and port %s of this node at %s, which do not reach each other: "+
+			"choose GIDs of one kind with --gid-index", medium(to), l.name, medium(l.tuple))
+	case to.Kind == fabric.ETH4 || to.Kind == fabric.ETH6:
+		return fmt.Errorf("ib: its node goes by %s, having no InfiniBand or RoCE that works, and port %s of this "+
+			"node by %s: use --fabric udp for all, or see ibrun --doctor", medium(to), l.name, medium(l.tuple))
+	case to.Kind != l.tuple.Kind:
+		return fmt.Errorf("ib: its node goes by %s, and port %s of this node by %s: choose ports of one kind with "+
+			"--hca (ibrun --doctor lists them), or use --fabric udp", medium(to), l.name, medium(l.tuple))
+	}
+	return nil
+}
+
+// source is where a datagram came from, by its completion and the 40 bytes
+// before it.
+func (l *local) source(c *verbs.Completion, head []byte) fabric.Tuple {
+	from := fabric.Tuple{Kind: l.tuple.Kind, Num: c.Source}
+	switch from.Kind {
+	case fabric.ROCE4:
+		copy(from.Addr[:4], head[32:36]) // source address of the IPv4 header in the last 20 bytes
+	case fabric.ROCE6:
+		from.Path = l.tuple.Path
+		copy(from.Addr[:], head[8:24])
+	case fabric.IBGID:
+		from.LID = c.LID
+		if copy(from.Addr[:8], l.tuple.Addr[:8]); c.Flags&verbs.HasGRH != 0 {
+			copy(from.Addr[:], head[8:24])
+		}
+	default:
+		from.LID = c.LID
+	}
+	return from
 }
