@@ -2,11 +2,12 @@ package agent
 
 import (
 	"fmt"
+	"syscall"
+
 	"ibrun/bootstrap/control"
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
-	"syscall"
 )
 
 // answer answers one request.

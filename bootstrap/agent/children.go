@@ -3,10 +3,11 @@ package agent
 import (
 	"context"
 	"errors"
-	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/remote"
 	"io"
 	"time"
+
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/remote"
 )
 
 // startChildren opens the sessions that the core wants now, together if that is possible.

@@ -1,12 +1,13 @@
 package agent
 
 import (
+	"net"
+	"os"
+
 	"ibrun/bootstrap/ccs"
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/job"
-	"net"
-	"os"
 )
 
 // RootConfig is a whole job as its root runs it.

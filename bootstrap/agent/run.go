@@ -1,12 +1,13 @@
 package agent
 
 import (
+	"time"
+
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/remote"
 	"ibrun/bootstrap/spawn"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/job"
-	"time"
 )
 
 // run steps the core until it is done.

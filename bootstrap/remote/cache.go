@@ -3,7 +3,6 @@ package remote
 import (
 	"cmp"
 	"errors"
-	"ibrun/internal/build"
 	"io/fs"
 	"maps"
 	"os"
@@ -11,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"ibrun/internal/build"
 
 	"golang.org/x/sys/unix"
 )

@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"ibrun/internal/build"
 	"io"
 	"strings"
 	"time"
+
+	"ibrun/internal/build"
 )
 
 // Start opens a session and blocks until the agent behind it has said its

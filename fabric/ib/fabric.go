@@ -2,11 +2,12 @@ package ib
 
 import (
 	"context"
-	"ibrun/cgo/verbs"
-	"ibrun/fabric"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"ibrun/cgo/verbs"
+	"ibrun/fabric"
 )
 
 // Config says where an endpoint is.

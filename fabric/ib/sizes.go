@@ -1,8 +1,9 @@
 package ib
 
 import (
-	"ibrun/cgo/verbs"
 	"time"
+
+	"ibrun/cgo/verbs"
 )
 
 const (

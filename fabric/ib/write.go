@@ -1,9 +1,10 @@
 package ib
 
 import (
-	"ibrun/cgo/verbs"
 	"net"
 	"os"
+
+	"ibrun/cgo/verbs"
 )
 
 // Write returns when all of p is on its way. From rendezvousLength on it is read
