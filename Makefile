@@ -124,7 +124,7 @@ managers-setup:
 messages: ## list all texts that users can see, with their places in the source
 	@go run ./test/messages
 
-measure: ## print the size and the structure of the product
+measure: ## count the packages, files and lines of the product
 	@test/measure
 
 # --- measure

@@ -113,8 +113,8 @@ func TestAgentIsLost(t *testing.T) {
 	require.Error(t, w.Finalize(t.Context()))
 }
 
-// TestResolver sends each question of a table to the agent, in the second program of a rank, whose keys
-// begin with a mark. Each negative answer must become an error of package lazy.
+// TestResolver asks the agent each kind of question that a table has. The world is that of a rank's second program, so
+// the key of a question must begin with a mark. Each negative answer must become the matching error of package lazy.
 func TestResolver(t *testing.T) {
 	w, agent := withAgent(t, 4, job.Transport{})
 	require.IsType(t, rankwire.Publish{}, agent.next())

@@ -7,10 +7,10 @@ import (
 	"ibrun/lazy"
 )
 
-// SecondaryKey is the key of a rank's second address.
+// SecondaryKey is the key under which a rank puts its second address into the key-value store.
 const SecondaryKey = secondaryKey
 
-// Resolver returns what asks the agent for the table of a program with an epoch.
+// Resolver returns the lazy.Resolver of a program that has the given epoch.
 func (w *World) Resolver(epoch uint16) lazy.Resolver { return resolver{w.control, mark(epoch)} }
 
 // The examples of this package run in one process, and each of them calls Init.

@@ -156,10 +156,10 @@ func (w *World) publish(later bool) error {
 	return w.control.Send(rankwire.Publish{Tuple: w.table.Tuple()})
 }
 
-// resolver implements lazy.Resolver by messages to the agent.
+// resolver implements lazy.Resolver: it sends the questions of a table to the agent.
 type resolver struct {
 	control *rankwire.Channel
-	mark    string // before keys, as in World
+	mark    string // prefix of keys, as in World
 }
 
 func (r resolver) AskBlock(rank uint32, least uint16, fresh bool) error {
@@ -174,7 +174,7 @@ func (r resolver) AskPair(rank uint32) error {
 	return r.control.Send(rankwire.Pair{Rank: job.Slot(rank)})
 }
 
-// answered passes an answer of the agent to the table or to Get.
+// answered passes an answer of the agent to the table, or to the call of Get that waits for it.
 func (w *World) answered(m rankwire.Answer) {
 	m.Key = strings.TrimPrefix(m.Key, w.mark)
 	switch m.Key {
@@ -187,7 +187,7 @@ func (w *World) answered(m rankwire.Answer) {
 	}
 }
 
-// errorOf returns the error of package lazy for an answer of the agent, or nil if it is Found.
+// errorOf returns the error of package lazy that corresponds to what, or nil for Found.
 func errorOf(what rankwire.Answered) error {
 	switch what {
 	case rankwire.Found:

@@ -51,8 +51,8 @@ func (w *World) put(key string, value []byte) (done chan bool, err error) {
 	return done, w.send(rankwire.Put{Key: w.mark + key, Value: value})
 }
 
-// secondaryKey is the key of a rank's second address. Keys of users do not begin with a zero byte. Ranks
-// may be programs that were built at different times, so the key must not change.
+// secondaryKey is the key under which a rank puts its second address into the key-value store. Keys of users do not
+// begin with a zero byte. The ranks of a job may be built from different versions, so the key must never change.
 const secondaryKey = "\x00beside"
 
 // putSecondary puts this rank's second address where those look for it who need it.

@@ -59,8 +59,9 @@ func (n *localPeer) decide(s *stream, err error) (first bool) {
 	return first
 }
 
-// Paired takes the agent's answer to Resolver.AskPair: a connection to a rank of this node, or why
-// there is none, as in Answered. The rank of the other end gets a connection without asking.
+// Paired handles the agent's answer to Resolver.AskPair. c is a connection to a rank of this node. If failure is
+// ErrEnded, ErrFailed or ErrRank, there is no connection and c is nil. The rank at the other end of c gets its end of
+// the connection without asking.
 func (t *Table) Paired(rank uint32, c net.Conn, failure error) {
 	n := t.localPeer(rank)
 	if failure != nil {

@@ -8,18 +8,19 @@ import (
 	"ibrun/lazy/peer"
 )
 
-// Resolver asks the agent of this node about other ranks. Each method sends a question without waiting
-// for the answer, which has to be passed to a method of Table. The table calls Resolver with its locks
-// held, so an answer must come from another goroutine.
+// Resolver asks the agent of this node about other ranks. Each method sends a question and returns without the answer.
+// The owner of the table passes the answer to a method of Table. It must do so from another goroutine, because the
+// table calls the Resolver with its locks held.
 type Resolver interface {
-	// AskBlock asks for the block of a rank's node (fabric.Block), in which the rank has at least the
-	// epoch least. If fresh is set, the rank must have answered its agent after the question, and
-	// so it runs. Table.Answered takes the answer.
+	// AskBlock asks for the addresses of all ranks on the node of rank (fabric.Block). The epoch of rank in the
+	// block must be at least least. If fresh is set, the answer comes only after rank has replied to a question
+	// of its own agent, which shows that rank still runs. The answer goes to Table.Answered.
 	AskBlock(rank uint32, least uint16, fresh bool) error
-	// AskSecondary asks for the second address of a rank, Config.SecondaryOpened.
-	// Table.AnsweredSecondary takes the answer.
+	// AskSecondary asks for the second address of rank, which that rank's table has passed to
+	// Config.SecondaryOpened. The epoch of rank must be at least least. The answer goes to
+	// Table.AnsweredSecondary.
 	AskSecondary(rank uint32, least uint16) error
-	// AskPair asks for a socket to a rank of this node. Table.Paired takes the answer.
+	// AskPair asks for a socket that is connected to a rank of this node. The answer goes to Table.Paired.
 	AskPair(rank uint32) error
 }
 
@@ -134,9 +135,9 @@ func (f *remotePeer) leaveSlot() {
 	}
 }
 
-// Answered takes the agent's answer to Resolver.AskBlock, whose rank and fresh it repeats: the encoded
-// block, or why there is none, which is ErrEnded, ErrFailed or ErrRank. It serves every peer of that
-// node which it can; others ask again.
+// Answered handles the agent's answer to Resolver.AskBlock. rank and fresh are those of the question. encoded is the
+// encoded block; if there is none, failure is ErrEnded, ErrFailed or ErrRank. Answered resolves every waiting peer of
+// the node whose address the block has. For the remaining peers it asks again.
 func (t *Table) Answered(rank uint32, fresh bool, encoded []byte, failure error) {
 	t.fmu.Lock()
 	defer t.fmu.Unlock()
@@ -189,7 +190,7 @@ func (t *Table) isNewer(b *fabric.Block, rank uint32) bool {
 	return job.StartOf(epoch) > t.start(rank)
 }
 
-// causeOf returns the cause that stands for the error of an answer.
+// causeOf returns the cause of an Unresolved event for the error of an answer.
 func causeOf(failure error) peer.Cause {
 	switch failure {
 	case ErrEnded:

@@ -26,8 +26,8 @@ func (t *Table) askSecondary(f *remotePeer, epoch uint16) {
 	_ = t.cfg.Resolver.AskSecondary(f.rank, t.cfg.Least)
 }
 
-// AnsweredSecondary takes the agent's answer to Resolver.AskSecondary: the encoded tuple, or why there
-// is none, as in Answered.
+// AnsweredSecondary handles the agent's answer to Resolver.AskSecondary. encoded is the encoded tuple of the second
+// address; if there is none, failure is ErrEnded, ErrFailed or ErrRank.
 func (t *Table) AnsweredSecondary(rank uint32, encoded []byte, failure error) {
 	t.fmu.Lock()
 	defer t.fmu.Unlock()

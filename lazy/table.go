@@ -30,7 +30,7 @@ var (
 	ErrClosed = errors.New("finalized")
 	// ErrRank is returned for a rank that the job does not have.
 	ErrRank = errors.New("no such rank")
-	// ErrEnded is the cause of a PeerError about a rank that has ended.
+	// ErrEnded is the cause of a PeerError about a rank that has ended without failing.
 	ErrEnded = errors.New("it has ended")
 	// ErrFailed is the cause of a PeerError about a rank that has failed: it was
 	// killed, or ended with another code than 0 before Finalize.
@@ -74,10 +74,11 @@ type Config struct {
 	// node. Opened hears of it, with the table's locks held; it may be nil.
 	OpenOnDemand bool
 	Opened       func(fabric.Tuple)
-	// Secondary opens a second way with the first, for peers on Ethernet where the
-	// first is not; nil, or what returns nil: there is none. SecondaryOpened hears of its
-	// tuple before Opened hears of the first, with the table's locks held, and makes
-	// it known to Resolver.AskSecondary of other ranks; NONE: there is no such way.
+	// Secondary opens a second fabric together with the first one. The table uses it for peers that only have
+	// Ethernet if the first fabric is not Ethernet. There is no second fabric if Secondary is nil or returns nil.
+	// The table calls SecondaryOpened with the address of the second fabric, before Opened and with its locks
+	// held; the Kind of the address is NONE if there is no second fabric. SecondaryOpened publishes the address,
+	// so that Resolver.AskSecondary of other ranks finds it.
 	Secondary       func(fabric.Sink) fabric.Fabric
 	SecondaryOpened func(fabric.Tuple)
 	// Changed hears that the first of two networks has failed, and why, or that it works again:

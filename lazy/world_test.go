@@ -95,7 +95,7 @@ func (w *world) table(rank uint32) *Table {
 	return w.tables[rank]
 }
 
-// end closes a rank's table, and its agent answers with that error from now on.
+// end closes the table of a rank. From then on the agent answers questions about the rank with the error as.
 func (w *world) end(rank uint32, as error) {
 	w.mu.Lock()
 	w.ended[rank] = as
@@ -119,7 +119,7 @@ func (w *world) receivesFrom(ctx context.Context, rank, from uint32, body []byte
 	require.Equal(w.t, body, m.Body)
 }
 
-// agent is a Resolver that answers one rank's questions later, as a real agent does.
+// agent is the Resolver of one rank. It answers each question from another goroutine, as a real agent does.
 type agent struct {
 	w    *world
 	rank uint32

@@ -53,7 +53,7 @@ type loop struct {
 	cutOff   bool           // the link to the parent was given up as silent
 	helpers  sync.WaitGroup // starters of sessions
 	root     *rootSide      // nil unless this is the root
-	tracer   *tracer        // nil unless --trace-events is given
+	tracer   *tracer        // nil unless --trace-events is given, and on a node before its Launch
 	jobID    string
 	reaped   bool                  // there is a reaper above this agent
 	handed   bool                  // its link is another agent's, which has ended

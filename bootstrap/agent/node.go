@@ -26,8 +26,9 @@ const linkBuffer = 4 << 10
 // what it has to say. A parent that is silent for longer is taken for lost.
 const lastWords = 60 * time.Second
 
-// Main runs an agent until its job has ended. The parent is connected to standard input and output. Main returns the
-// exit code for this process: 0, 125 if the agent could not start, or remote.CutOff. It does not depend on the ranks.
+// Main runs the agent of a node until its job has ended. The agent reads messages from its parent on standard input and
+// writes messages to it on standard output. Main returns the exit code of this process: 0, 125 if the agent could not
+// start, or remote.CutOff if it received nothing from its parent. Exit codes of ranks do not change it.
 func Main() int {
 	if err := proc.BecomeSubreaper(); err != nil {
 		fmt.Fprintf(os.Stderr, "ibrun: cannot adopt orphans on this node: %v\n", err)
@@ -59,7 +60,8 @@ func Main() int {
 	return l.code()
 }
 
-// greet connects to the parent if that awaits a call, and writes this agent's first line to standard output.
+// greet connects standard input and output to the parent's port if the parent waits for a connection. Then it writes
+// the agent's first line, with its build, machine and process ID.
 func greet() error {
 	if err := remote.Call(); err != nil {
 		fmt.Fprintf(os.Stderr, "ibrun: %v\n", err)

@@ -28,7 +28,7 @@ func (l *loop) sweepJob(e core.SweepJob) {
 			l.post(core.LinkLost{Link: core.Up, Cause: err.Error()})
 			return
 		}
-		group := reaper.FindGroup(e.Job, uint32(e.Node)) // with what has given up its mark
+		group := reaper.FindGroup(e.Job, uint32(e.Node)) // also has processes that changed their environment
 		killed += len(group.Processes())
 		group.Kill()
 		if !group.Remove(killWait) {

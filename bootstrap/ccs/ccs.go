@@ -1,6 +1,8 @@
-// Package ccs has the requests of Converse clients (CCS, "Converse client-server"), which ask a processing
-// element (PE) of a program of Charm++ by the name of a handler. It encodes and checks requests, and the
-// proof that a client knows a key. It is pure. Package charm encodes what a program sees of a request.
+// Package ccs parses, encodes and checks the messages of Converse client-server (CCS). A CCS client sends a request to
+// a processing element (PE) of a Charm++ program, and names the handler that replies. Clients can be asked to prove
+// that they know a key (auth.go). Package charm encodes the frame in which the program receives a request.
+//
+// The package performs no I/O.
 package ccs
 
 import (
@@ -10,24 +12,25 @@ import (
 )
 
 const (
-	// MaxHandler is the size of a handler's name in bytes, with the NUL at its end.
+	// MaxHandler is the size in bytes of the field for a handler's name. A name ends with a NUL byte.
 	MaxHandler = 32
-	// RequestSize is the size of a request in bytes, without its data.
+	// RequestSize is the size in bytes of the fixed part of a request: the size of its data, the PE and the
+	// handler.
 	RequestSize = 4 + 4 + MaxHandler
-	// MaxRequest is the largest size of a request's data in bytes, with its list of PEs.
+	// MaxRequest is the largest size in bytes of the data of a request, including its list of PEs.
 	MaxRequest = 1 << 20
-	// MaxReply is the largest size of a reply's data in bytes.
+	// MaxReply is the largest size in bytes of the data of a reply.
 	MaxReply = 16 << 20
 )
 
-// InfoHandler is the handler that returns a Census. The server answers it instead of the program.
+// InfoHandler is the name of the handler whose reply is a Census. The server sends the reply; the program is not asked.
 const InfoHandler = "ccs_getinfo"
 
-// Request is a request of a client.
+// Request is a request of a client to one PE, to a list of PEs, or to all PEs of a program.
 type Request struct {
 	Handler string
-	PE      int32  // -1: all PEs; -k: the PEs of a list of k numbers at the beginning of Data
-	Data    []byte // with the list
+	PE      int32  // number of the PE; -1: all PEs; -k (k > 1): the k PEs in the list with which Data begins
+	Data    []byte // the list of PEs, if there is one, and the data for the handler
 }
 
 // Errors of requests.
@@ -37,8 +40,7 @@ var (
 	ErrList    = errors.New("a request to several PEs begins with their list")
 )
 
-// ParseRequest parses a request without its data. It also returns the size of the data in bytes, which
-// has to be read then.
+// ParseRequest parses the fixed part of a request. It also returns the size in bytes of the data that follows it.
 func ParseRequest(head [RequestSize]byte) (q Request, rest int, err error) {
 	size := binary.BigEndian.Uint32(head[:])
 	q.PE = int32(binary.BigEndian.Uint32(head[4:]))
@@ -57,7 +59,7 @@ func ParseRequest(head [RequestSize]byte) (q Request, rest int, err error) {
 	return q, int(uint64(size) + list), nil
 }
 
-// Check returns an error if a program could not parse the request.
+// Check returns ErrHandler, ErrTooLong or ErrList if a program could not parse the request.
 func (q Request) Check() error {
 	switch {
 	case q.Handler == "" || len(q.Handler) >= MaxHandler || bytes.IndexByte([]byte(q.Handler), 0) >= 0:
@@ -70,7 +72,8 @@ func (q Request) Check() error {
 	return nil
 }
 
-// First returns the PE that receives the request. If the request is for several PEs, that PE forwards it.
+// First returns the PE to which the server sends the request. If the request is for several PEs, that PE forwards it.
+// The request must have passed Check.
 func (q Request) First() int32 {
 	switch {
 	case q.PE == -1:
@@ -81,7 +84,7 @@ func (q Request) First() int32 {
 	return q.PE
 }
 
-// Census encodes the reply of InfoHandler: the number of processes, and of the PEs of each.
+// Census encodes the reply of InfoHandler: the number of processes, and the number of PEs of each process.
 func Census(pes []uint32) []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(len(pes)))
 	for _, n := range pes {
@@ -90,7 +93,7 @@ func Census(pes []uint32) []byte {
 	return b
 }
 
-// ParseCensus parses the result of Census.
+// ParseCensus parses the result of Census and returns the number of PEs of each process.
 func ParseCensus(b []byte) (pes []uint32, ok bool) {
 	if len(b) < 4 || len(b)%4 != 0 || uint64(binary.BigEndian.Uint32(b)) != uint64(len(b)/4-1) {
 		return nil, false

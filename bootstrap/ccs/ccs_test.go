@@ -34,7 +34,7 @@ func TestParseRequest(t *testing.T) {
 	require.ErrorIs(t, Request{Handler: "a\x00b"}.Check(), ErrHandler)
 }
 
-func TestRequestToSeveral(t *testing.T) {
+func TestRequestToListOfPEs(t *testing.T) {
 	several := Request{Handler: "hi", PE: -2, Data: []byte("\x00\x00\x00\x03\x00\x00\x00\x04data")}
 	require.NoError(t, several.Check())
 	require.Equal(t, int32(3), several.First())

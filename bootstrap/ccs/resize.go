@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// ResizeHandler is the handler of programs built with --enable-shrinkexpand that changes the number of
-// processes. Only some load balancers have it.
+// ResizeHandler is the name of the handler that changes the number of processes of a Charm++ program. A program has it
+// if Charm++ was built with --enable-shrinkexpand and the program uses a load balancer that supports the change.
 const ResizeHandler = "set_bitmap"
 
-// ResizeRequest returns the request that changes a program of processes with one PE each: the first kept
-// of them continue, as part of next processes.
+// ResizeRequest returns the request that changes the number of processes of a program from processes to next. Each
+// process has one PE. The first kept processes continue; the rest end.
 func ResizeRequest(processes, kept, next uint32) Request {
 	data := make([]byte, processes, processes+5)
 	for i := range kept {
@@ -20,8 +20,8 @@ func ResizeRequest(processes, kept, next uint32) Request {
 	return Request{Handler: ResizeHandler, Data: append(data, 0)}
 }
 
-// RestartArgs returns the arguments that a process needs besides argv to join a running program: they name
-// the directory in which the other processes have left their state.
+// RestartArgs returns the arguments that must be added to argv so that a new process joins a running program. They name
+// the directory to which the running processes have written their state: that of +shrinkexpand_basedir, or /dev/shm.
 func RestartArgs(argv []string) []string {
 	dir := "/dev/shm"
 	if i := slices.Index(argv, "+shrinkexpand_basedir"); i >= 0 && i+1 < len(argv) {

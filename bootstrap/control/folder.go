@@ -1,6 +1,8 @@
-// Package control is the control socket of a running job: its place, the users who may connect, and the lines of JSON
-// that both ends exchange. It also formats the states of ranks, which agents report, in numbers and words for users.
-// It does not know what requests mean.
+// Package control implements the control socket, through which ibrun ctl sends requests to a running job. It chooses
+// the path of the socket, refuses connections of other users, and reads and writes requests and responses as lines of
+// JSON. The root agent of the job carries out the requests.
+//
+// The package also converts the states of ranks, which agents report, to JSON and to text for users (Standing).
 package control
 
 import (

@@ -20,7 +20,7 @@ type Standing struct {
 	Rows   []StandingRow   `json:"rows,omitempty"`
 }
 
-// StandingGroup is ranks that are in the same state.
+// StandingGroup is a set of ranks that are in the same state.
 type StandingGroup struct {
 	State  string  `json:"state"`
 	Op     uint32  `json:"op,omitempty"`   // collectives that each has joined
@@ -33,7 +33,7 @@ type StandingGroup struct {
 	Memory uint64  `json:"memory,omitempty"`
 }
 
-// StandingRow is one rank.
+// StandingRow is the state of one rank.
 type StandingRow struct {
 	Rank   job.Rank `json:"rank"`
 	Host   string   `json:"host"`
@@ -51,7 +51,7 @@ type StandingRow struct {
 	Waits  string   `json:"waits,omitempty"`
 }
 
-// The names of states.
+// Names of states in JSON and in text. The states of package rankwire have four further names, which name returns.
 const (
 	StandingWaits = "waits"
 	StandingOver  = "exited"
@@ -62,7 +62,8 @@ func name(s rankwire.Standing) string {
 	return [...]string{"not started", "runs", "joined", StandingWaits, StandingLeft, StandingOver, "signaled"}[s]
 }
 
-// StandingOf turns an answer in slots into one in ranks.
+// StandingOf converts the answer of the agents, which counts ranks by slot, to a Standing, which has the user's
+// numbers.
 func StandingOf(l job.Layout, a rankwire.Standings) Standing {
 	s := Standing{Nodes: a.Nodes, Silent: a.Silent, Cut: a.Cut, More: a.More}
 	for g := range a.Groups.All() {
@@ -129,7 +130,8 @@ func ranksOf(l job.Layout, g rankwire.RankGroup) string {
 	return strings.Join(words, ",")
 }
 
-// ParseRanks reads a list of ranks, "0-3,7"; empty: all.
+// ParseRanks parses a list of ranks such as "0-3,7" and returns their slots. If text is empty, it returns no spans,
+// which stands for all ranks.
 func ParseRanks(l job.Layout, text string) (none rankwire.SlotSpans, err error) {
 	if text == "" {
 		return none, nil

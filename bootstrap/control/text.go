@@ -115,7 +115,7 @@ func (s *Standing) Stacks() (lines []string) {
 	return append(lines, s.rest()...)
 }
 
-// CountText is a number of things.
+// CountText returns n and the noun thing, in the plural unless n is 1: "1 rank", "2 ranks".
 func CountText(n uint32, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -123,13 +123,13 @@ func CountText(n uint32, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// TimeText is CPU time: minutes, seconds and hundredths.
+// TimeText formats a CPU time as minutes, seconds and hundredths of a second: "1:02.50".
 func TimeText(seconds float64) string {
 	minutes := int(seconds) / 60
 	return fmt.Sprintf("%d:%05.2f", minutes, seconds-float64(60*minutes))
 }
 
-// BytesText is a number of bytes with three digits or four.
+// BytesText formats a number of bytes in units of 1024, with one decimal from 1 KiB on: "512B", "3.0G".
 func BytesText(n uint64) string {
 	const step = 1024
 	if n < step {

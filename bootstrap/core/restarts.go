@@ -11,8 +11,8 @@ import (
 	"ibrun/internal/job"
 )
 
-// A rank that fails may start again (docs/dev/decisions/0020-restart.md). Package recovery
-// decides when; here are what its decisions mean for this agent's ranks and links.
+// Restarts of failed ranks (docs/dev/decisions/0020-restart.md). Package recovery decides when a rank is restarted.
+// This file carries out its decisions for the ranks and links of this agent.
 //
 //	at the root:  Fault --> Floor to all agents --FloorSet of all--> Respawn to the rank's agent
 //	at an agent:  exited --Fence--> fenced, drained --Respawn--> Refork --Respawned--> runs

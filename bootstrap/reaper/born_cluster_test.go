@@ -17,7 +17,8 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// TestBornInGroup requires that a process and its children are in the control group that proc.Start was given.
+// TestBornInGroup starts a shell with the control group of a Group. The shell must be in this group, and Kill must end
+// it.
 func TestBornInGroup(t *testing.T) {
 	g := MakeGroup("proc"+strconv.Itoa(os.Getpid()), 1)
 	if g == nil {

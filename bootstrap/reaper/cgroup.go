@@ -30,8 +30,8 @@ func name(job string, node uint32) string {
 	return prefix + job + "-" + strconv.FormatUint(uint64(node), 10)
 }
 
-// MakeGroup makes the group of a job on a node, below this process's own. It returns nil where that is
-// not possible: nobody asked for it.
+// MakeGroup makes the group of a job on a node, below the group of this process. It returns nil if that is not
+// possible. This is no error, because no option asks for groups.
 func MakeGroup(job string, node uint32) *Group {
 	_, own := place("/proc/self")
 	if own == "" || job == "" {
@@ -52,7 +52,8 @@ func MakeGroup(job string, node uint32) *Group {
 	return nil
 }
 
-// FindGroup returns the group of a job on a node that somebody else has made, or nil.
+// FindGroup returns the group that another process has made for a job on a node, below the group of this process. It
+// returns nil if there is none.
 func FindGroup(job string, node uint32) (g *Group) {
 	root, _ := place("/proc/self")
 	if root == "" {
@@ -73,8 +74,8 @@ func FindGroup(job string, node uint32) (g *Group) {
 // unused is the age from which a group that no process is in is nobody's.
 const unused = time.Minute
 
-// TidyGroups removes what agents have left that were killed: groups of jobs below this process's own that
-// no process is in.
+// TidyGroups removes the groups that killed agents have left: groups of jobs directly below the group of this process
+// that have no processes and are older than a minute.
 func TidyGroups() { tidy(unused) }
 
 func tidy(age time.Duration) {

@@ -34,7 +34,7 @@ func TestKill(t *testing.T) {
 		require.NotZero(t, os.Geteuid(), "root may make a group on this machine")
 		skip.Because(t, "no control group of version 2 that this user may write to")
 	}
-	require.Nil(t, MakeGroup("0123456789abcdef", 7), "it is there")
+	require.Nil(t, MakeGroup("0123456789abcdef", 7), "the group exists already")
 	cmd := exec.Command("sh", "-c", "(env -i setsid sleep 1000 </dev/null >/dev/null 2>&1 &); exec sleep 1000")
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(g.Dir().Fd())}
 	require.NoError(t, cmd.Start())

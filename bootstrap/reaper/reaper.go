@@ -1,16 +1,15 @@
-// Package reaper stands above an agent: when the agent ends, of whatever cause,
-// it kills every descendant that is left, however it was forked and whatever
-// session it is in (docs/dev/decisions/0002-reaper-above-the-agent.md). It does the
-// same to an agent that does not end though its link has, or that is stopped
-// for too long. It knows nothing of jobs, and reads nothing.
+// Package reaper kills the processes that an agent leaves behind. It has two parts.
 //
-// A reaper is a process that waits. Where the linker was told so, on x86-64, it
-// forks before Go's runtime has begun (entry_linux_amd64.s), which costs a node
-// a tenth of what a second process of Go does; otherwise Main does the same.
+// A reaper is the parent process of an agent. When the agent ends, for whatever reason, the reaper kills all remaining
+// descendants, however they were forked and in whatever session they are
+// (docs/dev/decisions/0002-reaper-above-the-agent.md). It also kills an agent that still runs LinkPatience after its
+// link has ended, or that has been stopped for StopPatience. A reaper has no data of the job and reads no message. If
+// the linker was told so, on x86-64, the process forks before the Go runtime starts (entry_linux_amd64.s). Such a reaper
+// costs a tenth of what an additional Go process costs. Otherwise Main does the same work.
 //
-// Where it may make a control group of version 2 (cgroups(7)), an agent starts the ranks of its node in a Group. All
-// processes that they fork are in it too, and one write kills them all
-// (docs/dev/decisions/0022-containment.md). A Group limits nothing, and never moves a process.
+// A Group is a control group of version 2 (cgroups(7)) for one job on one node. If an agent is allowed to make one, it
+// starts the ranks of its node in it. All processes that the ranks fork belong to it too, and one write kills them all
+// (docs/dev/decisions/0022-containment.md). A Group sets no limits, and no running process is moved into it.
 package reaper
 
 import (

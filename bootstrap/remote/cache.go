@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// packedSuffix ends the name of the compressed form of a binary in a cache.
+// packedSuffix is the suffix of the name of a compressed binary in a cache of binaries.
 const packedSuffix = ".gz"
 
 // digestSuffix ends the name of the file beside a cached binary that says what
@@ -26,7 +26,7 @@ const digestSuffix = ".sum"
 // cachedName is the name of this build in a cache.
 func cachedName() string { return "ibrun-" + build.ID() }
 
-// cacheDir returns the folder of ibrun in the user's cache, or "" if there is none.
+// cacheDir returns the path of ibrun's folder in the user's cache directory, or "" if that directory is not known.
 func cacheDir() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -35,7 +35,8 @@ func cacheDir() string {
 	return filepath.Join(dir, "ibrun")
 }
 
-// openOwn opens a regular file of this user that no other user can change.
+// openOwn opens a file for reading. It returns an error unless the file is regular, not empty, owned by this user, and
+// writable by no other user.
 func openOwn(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -75,7 +76,7 @@ func prune(dir string, now time.Time) {
 	if err != nil {
 		return
 	}
-	last := map[string]time.Duration{} // how long ago each build was used
+	last := map[string]time.Duration{} // by build: time since its last use
 	for _, e := range entries {
 		switch name := e.Name(); {
 		case named(strings.TrimSuffix(name, ".z"), ".tmp.", 10, alphanumeric) && age(e, now) > keepParts:

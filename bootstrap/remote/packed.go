@@ -19,18 +19,18 @@ import (
 	"ibrun/internal/build"
 )
 
-// packedFile is the compressed form of this binary, as gzip(1) reads it. The file stays open until this process ends.
+// packedFile is this binary, compressed with gzip. The file stays open until this process ends.
 type packedFile struct {
 	*os.File
 	size int64 // bytes
 }
 
-// arrivedPacked is the compressed form that the parent has sent, if Arrive has removed it from the node. Otherwise it
-// is nil.
+// arrivedPacked is the compressed binary that the parent has sent, if Arrive has removed its name from the file system.
+// Otherwise it is nil.
 var arrivedPacked *os.File
 
-// packed returns the compressed form of this binary. It is the one that the parent has sent, the one in the cache, or
-// a new one, which is then kept in the cache for the next job.
+// packed returns this binary, compressed. It uses the file that the parent has sent or the file in the cache. If there
+// is neither, it compresses the binary and stores the result in the cache for the next job.
 var packed = sync.OnceValues(func() (*packedFile, error) {
 	if arrivedPacked != nil {
 		return sized(arrivedPacked)
@@ -48,9 +48,9 @@ var packed = sync.OnceValues(func() (*packedFile, error) {
 	return sized(f)
 })
 
-// openPacked opens the compressed form of this binary at path in a cache. It returns an error if the file is not
-// complete, as after a crash of this machine: the trailer, which is written last, must hold the CRC-32 and the size of
-// this binary (RFC 1952, 2.3.1).
+// openPacked opens the compressed binary at path in a cache. It returns an error if the file is incomplete, for example
+// because the machine crashed while it was written: the trailer at the end of the file must have the CRC-32 and the
+// size of this binary (RFC 1952, 2.3.1).
 func openPacked(path string) (*os.File, error) {
 	f, err := openOwn(path)
 	if err != nil {
@@ -84,7 +84,7 @@ func checkTrailer(f *os.File) error {
 	}
 	want := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, sum.Sum32()), uint32(size))
 	if !bytes.Equal(trailer[:], want) {
-		return errors.New("the file is damaged, or of another binary")
+		return errors.New("the file is damaged or belongs to another binary")
 	}
 	return nil
 }
@@ -97,7 +97,7 @@ func sized(f *os.File) (*packedFile, error) {
 	return &packedFile{f, info.Size()}, nil
 }
 
-// newPacked compresses this binary to a file in the cache. If the cache is not usable, the file is in memory.
+// newPacked compresses this binary to a file in the folder dir of the cache. If that fails, it uses a file in memory.
 func newPacked(dir string) (*os.File, error) {
 	if f, err := packInto(dir); err == nil {
 		return f, nil
@@ -114,7 +114,8 @@ func newPacked(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// packInto compresses this binary to a new file in the folder dir of the cache, and removes old files from it.
+// packInto compresses this binary to a new file in the folder dir of the cache. Then it removes old files from the
+// folder.
 func packInto(dir string) (*os.File, error) {
 	if dir == "" {
 		return nil, errors.ErrUnsupported
@@ -140,8 +141,8 @@ func packInto(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// pack writes the compressed form of this binary. The fastest level takes 0.14 s for 12 MB, and is within a fifth of
-// the best one.
+// pack compresses this binary to w with the fastest level of gzip. This takes 0.14 s for 12 MB, and the result is at
+// most a fifth larger than with the best level.
 func pack(w io.Writer) error {
 	in, err := build.Open()
 	if err != nil {

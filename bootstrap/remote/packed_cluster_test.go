@@ -18,16 +18,16 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// useCache sets the user's cache to an empty folder. It returns the folder of ibrun
-// in the cache.
+// useCache sets the user's cache directory to an empty folder for the test. It returns the path of ibrun's folder in
+// it.
 func useCache(t *testing.T) string {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	return cacheDir()
 }
 
-// TestPackedFormIsCached requires that the compressed form of this binary is written to the cache, and that a file in
-// its place is used only if it is complete and no other user can change it.
-func TestPackedFormIsCached(t *testing.T) {
+// TestCompressedBinaryIsCached requires that the compressed binary is written to the cache. A file of its name must be
+// refused if it is incomplete, a link, or writable by other users.
+func TestCompressedBinaryIsCached(t *testing.T) {
 	dir := useCache(t)
 	path := filepath.Join(dir, cachedName()+packedSuffix)
 	f, err := newPacked(dir)
@@ -50,7 +50,7 @@ func TestPackedFormIsCached(t *testing.T) {
 		require.Error(t, err, "%d bytes are left", size)
 	}
 
-	// Without a cache the form is in memory.
+	// If the cache cannot be written, the compressed binary is in memory.
 	f, err = newPacked("/dev/null/ibrun")
 	require.NoError(t, err)
 	require.Equal(t, content(t, build.Path()), unpacked(t, f))
@@ -67,9 +67,10 @@ func unpacked(t *testing.T, f *os.File) []byte {
 	return text
 }
 
-// TestSentPacked launches on nodes with and without a gzip that works. The first keeps the compressed form, so that it
-// can send it on. The others are sent the binary as it is, or report that it arrived damaged.
-func TestSentPacked(t *testing.T) {
+// TestCompressedBinaryIsSent launches on nodes with and without a working gzip. A node with gzip must be sent the
+// compressed binary, and keep it for its own children. A node whose gzip is missing or fails must be sent the plain
+// binary. A node whose gzip produces other bytes must report that the binary arrived damaged.
+func TestCompressedBinaryIsSent(t *testing.T) {
 	useCache(t)
 	p, err := packed()
 	require.NoError(t, err)
@@ -86,7 +87,7 @@ func TestSentPacked(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, content(t, build.Path()), unpacked(t, sent))
 
-	// A node that has only a few tools, and no gzip that works.
+	// Nodes with the tools that the script needs, and with no gzip or one that fails.
 	tools := t.TempDir()
 	for _, name := range []string{"sh", "stat", "head", "uname", "timeout", "mktemp", "chmod", "mkdir", "rm", "mv",
 		"cat", "sed", "sha256sum", "true", "rmdir"} {
@@ -106,15 +107,16 @@ func TestSentPacked(t *testing.T) {
 		require.Empty(t, left(t, bare.cache()))
 	}
 
-	// A node whose gzip writes something else.
+	// A node whose gzip passes the check of the script but does not decompress.
 	wrong := "#!/bin/sh\ncase $* in *d*) echo x;; *) cat;; esac\n"
 	require.NoError(t, executable.Write(filepath.Join(tools, "gzip"), []byte(wrong)))
 	other := newNode(t, "/bin/sh", "PATH="+tools, waitfor.Deadline)
 	_, err = other.starter.Start(t.Context(), Target{Host: "h", other: true}, func(Phase) {})
 	require.ErrorContains(t, err, "arrived damaged or in part")
 	require.NoFileExists(t, other.cached())
-	gone := func() bool { return len(left(t, other.cache())) == 0 } // the shell removes its files after its message
-	waitfor.Require(t, "nothing is left", gone)
+	// The shell removes its files only after it has reported the error.
+	gone := func() bool { return len(left(t, other.cache())) == 0 }
+	waitfor.Require(t, "the shell has removed its files", gone)
 }
 
 func content(t *testing.T, file string) []byte {

@@ -78,11 +78,14 @@ const (
 // or finds a folder that can hold the binary and run it, asks for it, checks it, and becomes the
 // reaper. Where the cache cannot be used (no home, not executable, full, writable by others) a
 // fresh folder is made elsewhere, whose name is never predictable. Either is entered, so that it
-// stays the folder that was checked. Nothing but a cache needs stat. Filled in are the digest and
-// the bytes of the binary (SUM, SIZE), the bytes of its compressed form (PACKED, 0 if there is none), the bytes
-// that both take (ROOM), and the seconds for all and for a step.
+// stays the folder that was checked. Only a cache needs stat.
 //
-// Where gzip works the compressed form is sent. It is kept beside the binary, so that this node can send it on.
+// The function installer replaces these words: SUM by the SHA-256 digest of the binary, SIZE by its size in bytes,
+// PACKED by the size of the compressed binary (0 if there is none), ROOM by the sum of both sizes, LIMIT and STEP by
+// the seconds for the transfer and for each other command, ROLE by the role of the process.
+//
+// If gzip works on the node, the parent sends the compressed binary. The script stores it beside the binary, from where
+// this node's agent sends it to its own children.
 //
 // Nothing follows the binary until the agent has spoken, so it does no harm if
 // head reads ahead. However the shell ends, but for SIGKILL, it leaves no part of
@@ -140,7 +143,7 @@ func installer(most time.Duration, role string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read this binary: %w", err)
 	}
-	packedSize := int64(0) // without a compressed form the node is sent the binary as it is
+	packedSize := int64(0) // without a compressed binary the plain one is sent
 	if p, err := packed(); err == nil {
 		packedSize = p.size
 	}

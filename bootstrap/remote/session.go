@@ -179,10 +179,11 @@ func (ses *Session) instruct(words []string, most time.Duration, role string) er
 	return nil
 }
 
-// unpacker is the program that a node names to be sent the compressed form of the binary.
+// unpacker is the name of the program that a node reports if it can decompress the binary.
 const unpacker = "gzip"
 
-// ship sends this binary, in its compressed form if the node can unpack that.
+// ship sends this binary to the node, compressed if unpacks is true. It gives up when a write blocks for most, or when
+// the transfer takes longer than the larger of most and shipTime.
 func (ses *Session) ship(most time.Duration, unpacks bool) error {
 	var f io.Reader
 	if unpacks {

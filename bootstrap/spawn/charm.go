@@ -83,8 +83,8 @@ func (s *Set) resizes(path string, p *job.Program) bool {
 // mostConstants is how many bytes of a program's constants are searched; NAMD has 3 MB.
 const mostConstants = 64 << 20
 
-// holds reports whether the constants of the program at path, its section .rodata, contain all words. It maps the
-// section, so that the memory of the agent does not grow.
+// holds reports whether the section .rodata of the ELF file at path, which has the program's constants, contains all
+// given byte sequences. The section is mapped, so that it adds no anonymous memory to the agent.
 func holds(path string, all ...[]byte) bool {
 	file, err := os.Open(path)
 	if err != nil {

@@ -12,17 +12,17 @@ import (
 // elfHeaderSize is the size of the header of a 64-bit ELF file, in bytes.
 const elfHeaderSize = 64
 
-// maxInterpreter is the size of the longest path of a dynamic loader that loaderOf returns, in bytes.
+// maxInterpreter is the largest size in bytes of a dynamic loader's path that loaderOf reads.
 const maxInterpreter = 4 << 10
 
-// platform is the kind of machine for which an ELF file is built.
+// platform is the class (32 or 64 bits), the byte order and the machine of an ELF file.
 type platform struct {
 	class   elf.Class
 	order   elf.Data
 	machine elf.Machine
 }
 
-// platformOf reads the platform from the first 20 bytes of an ELF file (elf(5)).
+// platformOf returns the platform of an ELF file. head has at least the first 20 bytes of the file (elf(5)).
 func platformOf(head []byte) platform {
 	p := platform{class: elf.Class(head[elf.EI_CLASS]), order: elf.Data(head[elf.EI_DATA])}
 	p.machine = elf.Machine(p.byteOrder().Uint16(head[18:]))
@@ -39,7 +39,7 @@ func (p platform) byteOrder() binary.ByteOrder {
 // String returns the name of the machine, such as "x86_64", or "an unknown machine".
 func (p platform) String() string {
 	name, known := strings.CutPrefix(p.machine.String(), "EM_")
-	if !known || strings.Contains(name, "+") { // "+" and a number follow the name of another machine
+	if !known || strings.Contains(name, "+") { // debug/elf writes an unknown number as "EM_NAME+N"
 		return "an unknown machine"
 	}
 	name = strings.ToLower(name)
@@ -49,8 +49,9 @@ func (p platform) String() string {
 	return name
 }
 
-// requiredSize returns the size that a 64-bit ELF file must have, in bytes, so that all segments can be loaded. It
-// returns 0 if the size is unknown.
+// requiredSize returns the smallest size in bytes at which a 64-bit ELF file contains all its segments that are loaded.
+// If the file is cut within the program headers, it returns the end of the header that is incomplete. It returns 0 if
+// the file cannot be read or is no 64-bit ELF file.
 func requiredSize(path string) int64 {
 	f, err := os.Open(path)
 	if err != nil {
@@ -80,7 +81,7 @@ func requiredSize(path string) int64 {
 	return int64(required)
 }
 
-// loaderOf returns the dynamic loader that an ELF file names, or "".
+// loaderOf returns the path of the dynamic loader that an ELF file names, or "" if it names none or is no ELF file.
 func loaderOf(path string) string {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -96,8 +97,8 @@ func loaderOf(path string) string {
 	return ""
 }
 
-// neededLibraries returns the names of the libraries that a program is linked with. It returns an error if the file
-// is not an ELF file.
+// neededLibraries returns the names of the shared libraries that the ELF file at path needs (DT_NEEDED). It returns an
+// error if the file cannot be read or is no ELF file.
 func neededLibraries(path string) ([]string, error) {
 	f, err := elf.Open(path)
 	if err != nil {

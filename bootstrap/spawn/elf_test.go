@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPlatformNames requires that the name of a machine is that of debug/elf, in lower case and without prefix.
+// TestPlatformNames requires that String returns the name of debug/elf in lower case and without the prefix EM_.
 func TestPlatformNames(t *testing.T) {
 	head := make([]byte, 20)
 	head[elf.EI_CLASS], head[elf.EI_DATA] = byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB)
@@ -25,7 +25,8 @@ func TestPlatformNames(t *testing.T) {
 	require.Equal(t, "ppc64", platformOf(head).String())
 }
 
-// TestRequiredSize cuts a program at several places. The required size must exceed that of each part.
+// TestRequiredSize cuts an ELF file of 200 bytes to each shorter size. The required size must be 0 if the file header is
+// cut, larger than the file if the program headers are cut, and 200 otherwise.
 func TestRequiredSize(t *testing.T) {
 	for _, order := range []binary.ByteOrder{binary.LittleEndian, binary.BigEndian} {
 		var text bytes.Buffer
@@ -54,13 +55,13 @@ func TestRequiredSize(t *testing.T) {
 			}
 		}
 		require.NoError(t, os.WriteFile(path, append([]byte(elf.ELFMAG), make([]byte, 100)...), 0o600))
-		require.Zero(t, requiredSize(path), "32 bits")
+		require.Zero(t, requiredSize(path), "not a 64-bit ELF file")
 	}
 }
 
-// TestDynamicProgram requires that a program of this machine names a loader that exists and at least one library, and
-// that other files name neither.
-func TestDynamicProgram(t *testing.T) {
+// TestLoaderAndLibraries requires that /bin/sh names an existing loader and at least one library. For /dev/null there
+// must be no loader, and an error for the libraries.
+func TestLoaderAndLibraries(t *testing.T) {
 	require.FileExists(t, loaderOf("/bin/sh"))
 	names, err := neededLibraries("/bin/sh")
 	require.NoError(t, err)

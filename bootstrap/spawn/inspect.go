@@ -135,7 +135,8 @@ func read(pid int, file string) (string, error) {
 	return string(text), err
 }
 
-// allowedCPUs is the CPUs that the first thread of a process may use.
+// allowedCPUs returns the CPUs on which the first thread of a process may run, as a kernel list such as "0-3,8". It
+// returns "" if the process has ended.
 func allowedCPUs(pid int) string {
 	text, _ := read(pid, "status")
 	_, rest, _ := strings.Cut(text, "\nCpus_allowed_list:")

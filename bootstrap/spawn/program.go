@@ -15,9 +15,9 @@ import (
 // defaultPath is where programs are looked for if the environment has no PATH.
 const defaultPath = "/usr/local/bin:/usr/bin:/bin"
 
-// FindProgram returns the path of a program as seen from the directory dir, by the last PATH of env. An
-// error is an exit.Error with the code NotFound, or NotExecutable if a file was found that this
-// process cannot execute.
+// FindProgram returns the path of the file that the command name runs. If name contains a slash, it is a path relative
+// to dir. Otherwise FindProgram searches the directories of the last PATH in env, or of defaultPath. The error is an
+// exit.Error with the code NotFound, or NotExecutable if this process cannot execute the file that was found.
 func FindProgram(name, dir string, env []string) (path string, err error) {
 	if name == "" {
 		return "", exit.With(exit.NotFound, errors.New("the program's name is empty"))
@@ -54,7 +54,7 @@ func within(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// checkExecutable says why this process cannot execute a file.
+// checkExecutable returns an exit.Error if this process cannot execute the file at path.
 func checkExecutable(path string) error {
 	st, err := os.Stat(path)
 	switch {

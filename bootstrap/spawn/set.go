@@ -1,6 +1,6 @@
-// Package spawn starts and watches the ranks of one node: their processes, output, standard input and signals. It finds
-// the file that a command names, as a shell would, and examines running ranks from outside, by /proc and a debugger.
-// It decides nothing: it posts what happens to a rank, and does what it is told.
+// Package spawn starts the ranks of one node. It forwards their output, standard input and signals, and posts an event
+// when the state of a rank changes. It finds the file that a command names, as a shell does, and reads the state of
+// running ranks from /proc and from a debugger. The agent decides which ranks are started, restarted or killed.
 package spawn
 
 import (

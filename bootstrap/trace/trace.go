@@ -3,13 +3,18 @@
 //	0.052174 event RankExited Rank=1 Status={Code=7}
 //	0.052174 effect Send To=-1 Msg=Fault{What=1 Node=1 Nodes=1 Rank=1 Count=1 Status={Code=7} Host="b"}
 //
-// A line has the seconds since the agent started, the type, and its fields. A field is formatted only if its type or
-// its name is listed here: numbers, enumerations and durations, and strings such as Host and Cause. Of other strings,
-// of bytes and of lists a line has the length. A line therefore never contains values of the key-value store,
-// addresses of ranks, environment variables, arguments, input, output or the job's secret, also if a message gets a
-// new field. Fields that are zero are left out, except numbers of ranks, nodes and links, and words such as Barrier.
+// A line has the seconds since the agent started, the kind of line, the name of the Go type, and the fields of the
+// value. Integers, booleans, enumerations and durations are written with their values, and so are the strings whose
+// field names are in the variable texts, such as Host and Cause. A slice of structs from the packages of messages and
+// events is written with its first 8 elements. Other strings, byte slices and lists are replaced by their length, and
+// a job by its ID. Maps, arrays, pointers, floats and structs of other packages are left out. So a line contains no
+// value of the key-value store, address of a rank, environment variable, argument, input, output or secret, even if a
+// field is added to a message. An error text can contain the name of a program and the text of MPI_Abort.
 //
-// The package is pure.
+// A field that is zero is left out, unless it identifies a rank, a node or a link, or its type is an enumeration with
+// names, such as Barrier.
+//
+// The package performs no I/O and reads no clock.
 package trace
 
 import (
@@ -25,37 +30,37 @@ import (
 	"ibrun/internal/job"
 )
 
-// maxItems is the number of elements of a list that a line has.
+// maxItems is the largest number of elements of a slice of structs that are written in a line.
 const maxItems = 8
 
-// texts are the names of string fields that are formatted.
+// texts lists the names of the string fields whose values are written, in every struct.
 var texts = []string{
 	"Host", "FirstHost", "Parent", "Phase", "JobID", "Namespace", "Job", "State", // identifiers and states
 	"Cause", "Trouble", "Refused", // error texts
 }
 
-// packages are the packages whose structs are formatted field by field.
+// packages lists the import paths of the packages whose structs are written field by field.
 var packages = []string{
 	reflect.TypeFor[core.Frame]().PkgPath(), reflect.TypeFor[wire.Launch]().PkgPath(),
 	reflect.TypeFor[rankwire.Hello]().PkgPath(),
 }
 
-// structs are the structs of other packages that are formatted field by field.
+// structs lists the structs of further packages that are written field by field.
 var structs = []reflect.Type{
 	reflect.TypeFor[job.Node](), reflect.TypeFor[job.Part](), reflect.TypeFor[job.Status](),
 	reflect.TypeFor[job.StatusRun](), reflect.TypeFor[job.Window](),
 }
 
-// numbered are the types whose zero is the number of something.
+// numbered lists the integer types that identify something, so that zero is the first link, node, rank or slot.
 var numbered = []reflect.Type{
 	reflect.TypeFor[core.Link](), reflect.TypeFor[job.NodeIndex](), reflect.TypeFor[job.Rank](),
 	reflect.TypeFor[job.Slot](),
 }
 
-// Event appends the line of an event to dst. The time is that since the start of the agent.
+// Event appends a line for ev to dst and returns the extended slice. now is the time since the start of the agent.
 func Event(dst []byte, now time.Duration, ev core.Event) []byte { return line(dst, now, "event", ev) }
 
-// Effect appends the line of an effect to dst.
+// Effect appends a line for e to dst and returns the extended slice. now is the time since the start of the agent.
 func Effect(dst []byte, now time.Duration, e core.Effect) []byte { return line(dst, now, "effect", e) }
 
 func line(dst []byte, now time.Duration, kind string, v any) []byte {
@@ -63,7 +68,7 @@ func line(dst []byte, now time.Duration, kind string, v any) []byte {
 	return append(fields(dst, reflect.ValueOf(v)), '\n')
 }
 
-// fields appends the fields of a struct, each behind a blank.
+// fields appends " name=value" to dst for each exported field of the struct v that is not left out.
 func fields(dst []byte, v reflect.Value) []byte {
 	if !listed(v.Type()) {
 		return dst
@@ -82,18 +87,18 @@ func fields(dst []byte, v reflect.Value) []byte {
 	return dst
 }
 
-// listed reports whether the fields of a type are formatted.
+// listed reports whether t is a struct that is written field by field.
 func listed(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && (slices.Contains(packages, t.PkgPath()) || slices.Contains(structs, t))
 }
 
-// value formats a field. It returns nothing if the field is left out.
+// value returns the text of the field v with the given name, or nil if the field is left out.
 func value(name string, v reflect.Value) []byte {
 	switch {
 	case v.IsZero() && !shownZero(v.Type()):
 		return nil
 	case v.CanInt() || v.CanUint() || v.Kind() == reflect.Bool:
-		return fmt.Append(nil, v.Interface()) // by its method String, if it has one
+		return fmt.Append(nil, v.Interface()) // calls the method String, if there is one
 	case v.Kind() == reflect.String && slices.Contains(texts, name):
 		return strconv.AppendQuote(nil, v.String())
 	case v.Kind() == reflect.String:
@@ -111,13 +116,13 @@ func value(name string, v reflect.Value) []byte {
 	return braced(v)
 }
 
-// shownZero reports whether the zero of a type means something.
+// shownZero reports whether a field of type t is written even if it is zero.
 func shownZero(t reflect.Type) bool {
 	word := t.Kind() == reflect.Uint8 && t.Implements(reflect.TypeFor[fmt.Stringer]())
 	return word || slices.Contains(numbered, t)
 }
 
-// braced formats a struct. It returns nothing if no field is formatted.
+// braced returns the fields of the struct v in braces, or nil if all fields are left out.
 func braced(v reflect.Value) []byte {
 	if text := fields(nil, v); len(text) > 0 {
 		return append(append([]byte{'{'}, text[1:]...), '}')
@@ -125,7 +130,7 @@ func braced(v reflect.Value) []byte {
 	return nil
 }
 
-// list formats the elements of a slice of structs, and the length of any other slice.
+// list returns the first maxItems elements of a slice of listed structs, and the length of any other slice.
 func list(v reflect.Value) []byte {
 	switch {
 	case v.Type().Elem().Kind() == reflect.Uint8:

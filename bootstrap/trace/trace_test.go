@@ -16,7 +16,8 @@ import (
 	"ibrun/internal/job"
 )
 
-// Each kind of field has its form in a line, and zero fields are left out unless they number something.
+// TestLines formats events and effects with fields of each kind. Fields that are zero must be left out, except
+// identifiers such as Rank and enumerations such as What.
 func TestLines(t *testing.T) {
 	nodes := job.NewNodes(0, []job.Run{{Prefix: "n", Width: 1, Count: 12, Ranks: 1}})
 	failed := make([]core.ForkFailure, maxItems+2)
@@ -59,8 +60,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// What is not listed is not formatted, even if it is in a listed struct: strings with other names, bytes, keys, maps,
-// pointers, and structs of other packages.
+// TestUnlistedFieldsAreLeftOut formats a struct with fields of types and names that the package does not list. The line
+// must contain at most the length of each.
 func TestUnlistedFieldsAreLeftOut(t *testing.T) {
 	type inner struct{ Host, Added string }
 	type later struct {
@@ -97,7 +98,8 @@ func TestUnlistedFieldsAreLeftOut(t *testing.T) {
 	require.Equal(t, " Added=<6 bytes> Words=<1> Bytes=<6 bytes> Numbers=<1> Inners=<1> Any=inner", got)
 }
 
-// The job that an agent gets, and the values that it passes on, do not appear in its trace.
+// TestJobIsNotFormatted formats messages and effects that carry the job, values, input and output. The text must
+// contain none of them.
 func TestJobIsNotFormatted(t *testing.T) {
 	hidden := "hidden"
 	j := &job.Job{

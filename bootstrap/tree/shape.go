@@ -1,10 +1,8 @@
-// Package tree plans launch trees. A tree is never sent: it follows from a
-// Shape and a number of nodes, so each agent computes its own children from
-// the size of its subtree. The package knows sizes and times only; it knows
-// no hosts, no ranks and no clock.
+// Package tree plans launch trees. A tree is never sent: a Shape and a number of nodes determine it, so each agent
+// computes its own children from the size of its subtree.
 //
-// It also turns the times of a launch into a summary, and into the costs by which later trees are planned. It reads no
-// clock and no file.
+// The package also computes a summary from the times of a launch, and the costs with which later trees are planned. It
+// performs no I/O and reads no clock.
 package tree
 
 import "time"

@@ -187,8 +187,8 @@ func (v *device) release() error {
 	return errors.Join(err, v.ctx.Close())
 }
 
-// Check returns why no device can be opened on this node, as far as that is known without opening one:
-// the kernel shows no devices to users, or libibverbs cannot be loaded.
+// Check returns an error if no device can be opened on this node, because /dev/infiniband does not exist or libibverbs
+// cannot be loaded. It opens no device, so a nil error does not mean that one can be opened.
 func Check() error {
 	if _, err := os.Stat("/dev/infiniband"); err != nil {
 		return errors.New("/dev/infiniband is not there")

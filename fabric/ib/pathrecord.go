@@ -14,16 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Source asks the subnet manager for the path between two ports. Verbs have no call for that, but the kernel's
-// connection manager has, and users may open it (drivers/infiniband/core/ucma.c: mode 0666). Its structures are in
-// rdma/rdma_user_cm.h and rdma/ib_user_sa.h. Numbers are in the machine's byte order, addresses and the record are
-// big-endian. A question is CREATE_ID, RESOLVE_ADDR (which finds our port by its GID), RESOLVE_ROUTE (which asks the
-// subnet manager, or ibacm if that listens to RDMA_NL_LS) and QUERY. docs/dev/decisions/0040-paths.md has the other
-// ways.
+// Path records. libibverbs has no call that asks the subnet manager for the path between two ports. The connection
+// manager of the kernel has one, and its device is open to all users (drivers/infiniband/core/ucma.c: mode 0666). Its
+// structures are in rdma/rdma_user_cm.h and rdma/ib_user_sa.h. Numbers have the byte order of the machine; addresses
+// and the record are big-endian. A query has four commands: CREATE_ID, RESOLVE_ADDR (which finds the local port by its
+// GID), RESOLVE_ROUTE (which asks the subnet manager, or ibacm if that listens to RDMA_NL_LS) and QUERY.
+// docs/dev/decisions/0040-paths.md compares this with other methods.
 
-// Source is who knows the records: the kernel. The zero value is ready.
+// Source gets path records from the connection manager of the kernel. The zero value is ready to use.
 type Source struct {
-	Device string // of tests; "": cmDevice
+	Device string // path of the device; "" means cmDevice. Tests set it.
 }
 
 // cmDevice is the connection manager.

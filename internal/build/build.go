@@ -85,10 +85,12 @@ func Path() string {
 	return p
 }
 
-// Open opens the file of this binary for reading, even if it was replaced or deleted on disk. The caller closes it.
+// Open opens the file that this process executes, even if its path now names another file or none. The caller closes
+// it.
 func Open() (*os.File, error) { return os.Open(self) }
 
-// Sum returns the size of this binary in bytes and its SHA-256 digest in hexadecimal. The first call takes 10 ms.
+// Sum returns the size of this binary in bytes and its SHA-256 digest in hexadecimal. The first call reads the whole
+// file, which takes 10 ms; later calls return the same result.
 func Sum() (size int64, digest string, err error) {
 	s := sum()
 	return s.size, s.digest, s.err

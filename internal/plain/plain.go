@@ -1,5 +1,6 @@
-// Package plain makes text from elsewhere harmless on a terminal. It writes bytes and characters that could control the
-// terminal, or mislead the reader, as \x9b or \u202e. It also writes numbers of things, such as "2 nodes", and JSON.
+// Package plain formats output for users. It escapes bytes and characters that could control the terminal or mislead
+// the reader, for example as \x9b or \u202e, in texts that come from programs, hosts and files. It also formats numbers
+// with nouns, such as "2 nodes", and writes JSON.
 package plain
 
 import (

@@ -16,8 +16,9 @@ type reader struct {
 	wait  syscall.RawConn
 }
 
-// ParkedReader reads f. Nobody else may read that meanwhile. What cannot be waited for, as a regular
-// file, is read as it is.
+// ParkedReader returns a reader of f whose Read waits in Go's poller, so that no thread blocks. f stays in blocking
+// mode. Only this reader may read f. If f cannot be polled, for example because it is a regular file, ParkedReader
+// returns f.
 func ParkedReader(f *os.File) io.Reader {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {

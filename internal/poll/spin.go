@@ -1,8 +1,8 @@
-// Package poll waits for input without the costs of Go's own poller. A Spinner decides how long to poll before a wait
-// sleeps: to sleep and be woken takes some microseconds. A Turn decides which goroutine reads a descriptor: its owner,
-// or one that waits for a message anyway, which saves a switch of goroutines. ParkedReader reads a descriptor that must
-// stay blocking because other processes share it. A goroutine that blocks in read(2) would keep a processor, and all
-// goroutines that are to run on it, for a millisecond.
+// Package poll has three means to wait for input at a lower cost. A Spinner polls for a while before its caller sleeps,
+// because to sleep and be woken takes some microseconds. A Turn decides which goroutine reads a descriptor: the
+// goroutine that owns it, or one that waits for a message of it, which saves a switch of goroutines. ParkedReader reads
+// a descriptor that must stay in blocking mode because other processes share it. A goroutine that blocks in read(2)
+// would keep its processor (P) of the Go scheduler, and delay the goroutines that wait for it, for about a millisecond.
 package poll
 
 import "time"
@@ -24,7 +24,8 @@ type Spinner struct {
 	rare   Rare
 }
 
-// NewSpinner polls for so long at a time; always, or as long as that brings something.
+// NewSpinner returns a Spinner whose Poll tries for at most most. If always is false, Poll skips some calls after polls
+// without a result.
 func NewSpinner(most time.Duration, always bool) Spinner { return Spinner{most: most, always: always} }
 
 // Poll tries until that has done something, and reports whether it has. Polls that bring nothing

@@ -1,10 +1,9 @@
-// Package proc starts child processes and reaps them. An agent adopts orphans
-// (PR_SET_CHILD_SUBREAPER), so exactly one goroutine may wait: every child
-// process of an agent, rank or remote shell, is started here. The package
-// knows nothing of jobs.
+// Package proc starts child processes, signals them and reaps them. An agent adopts orphans (PR_SET_CHILD_SUBREAPER),
+// so only one goroutine may wait for children, and this package starts all children of an agent: ranks, remote shells
+// and debuggers.
 //
-// It also reads files of procfs and sysfs with three or four system calls each, of which an agent reads a hundred before
-// its ranks start. An os.File needs twice as many.
+// Read and Tree.Start read files of procfs and sysfs with three or four system calls each, where an os.File needs twice
+// as many. An agent reads about a hundred such files before its ranks start.
 package proc
 
 import (
@@ -218,8 +217,8 @@ func startReaping() {
 	go reap(ended)
 }
 
-// reap waits for every child there is, adopted ones included. No thread waits in the kernel: it
-// would take a processor along, the only one of an agent (internal/poll).
+// reap waits for all children, including adopted ones. It waits for the signal SIGCHLD instead of blocking in wait(2),
+// because a blocked thread would keep the only processor of an agent (internal/poll).
 func reap(ended <-chan os.Signal) {
 	for {
 		reapAll()

@@ -1,11 +1,11 @@
-// Package safefile works in directories that other users of the machine can write to, such as /tmp. It opens and
-// removes only files of this user, and follows no link that somebody else has put there. Peer returns the user behind a
-// Unix socket.
+// Package safefile opens and removes files in directories to which all users can write, such as /tmp. In such a
+// directory it follows no link and writes no file that another user has put there, unless that user owns the directory.
+// It removes only files of this user. Peer returns the user at the other end of a Unix socket.
 //
-// A Folder holds temporary files that are always removed in the end, together with registered files elsewhere. Its name
-// is ibrun-scratch-*, and it holds a list of the registered files. The process that made the folder removes it, and
-// holds a lock on the list until then. If that process is killed, Sweep in another process of the same user removes
-// each folder whose list is not locked.
+// A Folder is a directory for temporary files, named ibrun-scratch-*. It has a list of registered files outside of it,
+// which are removed together with the directory. The process that makes a Folder holds a lock on the list and removes
+// the Folder when it ends. If that process is killed, the next call of Sweep by a process of the same user removes the
+// Folder, because its list is not locked.
 package safefile
 
 import (

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// writeScratch makes a file, and the folders above it.
+// writeScratch writes a file of one byte and makes its parent directories. It returns the path of the file.
 func writeScratch(t *testing.T, path ...string) string {
 	name := filepath.Join(path...)
 	require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o700))

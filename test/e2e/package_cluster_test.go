@@ -10,14 +10,14 @@ import (
 	"ibrun/test/skip"
 )
 
-// hideHeader is a shell script that hides verbs.h and then runs go build with the arguments of the script. The option
-// -gcflags makes go compile cgo/verbs again, because the build cache has only packages that were compiled with other
-// flags. The flag -e itself is not needed.
+// hideHeader is a shell script that hides the header verbs.h and then runs go build with the arguments of the script.
+// The build cache may have a package cgo/verbs that was compiled with the header. The option -gcflags with the harmless
+// flag -e differs from the flags of that package, so go compiles cgo/verbs again.
 const hideHeader = `[ ! -d /usr/include/infiniband ] || mount -t tmpfs tmpfs /usr/include/infiniband
 exec go build -gcflags=ibrun/cgo/verbs=-e "$@"`
 
-// TestModuleWithCompiler builds a program of another module with gcc: with the header verbs.h, where it is installed,
-// and without it.
+// TestModuleWithCompiler builds a program of another module with gcc, once with the header verbs.h and once without it.
+// The program must have InfiniBand support if the header is there, and run as a job in any case.
 func TestModuleWithCompiler(t *testing.T) {
 	if _, err := exec.LookPath("gcc"); err != nil {
 		skip.Because(t, "gcc is missing (Debian: gcc)")

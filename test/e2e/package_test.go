@@ -14,8 +14,8 @@ import (
 	"ibrun/test/launch"
 )
 
-// buildSolver builds a program of another module, which imports only package ibrun, as the README describes. It runs
-// the command build with further arguments of go build. It returns the program's path.
+// buildSolver makes a module whose program imports only the package ibrun of this module, as the README describes. It
+// builds the program with the command build, to which it appends arguments of go build, and returns the program's path.
 func buildSolver(t *testing.T, build ...string) string {
 	root, err := filepath.Abs("../..")
 	require.NoError(t, err)
@@ -39,8 +39,9 @@ func buildSolver(t *testing.T, build ...string) string {
 	return filepath.Join(dir, "solver")
 }
 
-// requireSolver requires that a program was built with cgo or without, and that it names the reason if it has no
-// InfiniBand support. The program must run as a job.
+// requireSolver runs the program solver as a job of three ranks. It requires that the program was built with
+// CGO_ENABLED=cgo and that its file contains the given reason for the lack of InfiniBand support, or none if reason is
+// empty.
 func requireSolver(t *testing.T, solver, cgo, reason string) {
 	info, err := buildinfo.ReadFile(solver)
 	require.NoError(t, err)
@@ -59,14 +60,14 @@ func requireSolver(t *testing.T, solver, cgo, reason string) {
 	require.Empty(t, o.Stderr)
 }
 
-// The reasons why a program has no InfiniBand support. The compiler leaves out those that do not apply to it.
+// Messages of package cgo/verbs about the lack of InfiniBand support. A program contains the one that applies to it.
 const (
 	noCgo    = "no cgo, or tag noib"
 	noHeader = "infiniband/verbs.h was not found"
 )
 
-// TestModuleWithoutCompiler builds a program of another module on a PATH without gcc. In this case the go command
-// turns cgo off by itself.
+// TestModuleWithoutCompiler builds a program of another module with a PATH that has only the go command. Without gcc
+// the go command turns cgo off.
 func TestModuleWithoutCompiler(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bin")
 	require.NoError(t, os.Mkdir(path, 0o700))

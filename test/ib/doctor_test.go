@@ -16,7 +16,7 @@ import (
 	"ibrun/test/rdmavm/inside"
 )
 
-// node is the report about one node in the output of --doctor --json, as far as TestDoctor checks it.
+// node has the fields that TestDoctor checks of an element of nodes in the output of --doctor --json.
 type node struct {
 	Lost   *struct{ Cause string }
 	Report *struct {

@@ -35,8 +35,8 @@ var forbiddenImports = []struct{ from, to, why string }{
 // Tests may import further modules.
 var allowed = regexp.MustCompile(`^(github\.com/(Mellanox/rdmamap|vishvananda/net(link|ns))|golang\.org/x/(crypto|sys))/`)
 
-// linked matches the paths of packages of this module that package ibrun may import, directly or indirectly. An
-// application links them.
+// linked matches the paths of packages of this module that package ibrun may import, directly or indirectly. They
+// become part of each application.
 var linked = regexp.MustCompile(`^ibrun/(bootstrap/wire/(frame|rankwire)|cgo/verbs|fabric|internal|lazy|topo)/`)
 
 // pkg is a package of this module, as go list -json describes it. Deps lists its direct and indirect imports.
@@ -66,7 +66,7 @@ func checkImports(packages []pkg) (faults []string) {
 				faults = append(faults, "bin/ibrun has "+dep+" inside, whose module is not in the list")
 			}
 			if p.ImportPath == "ibrun" && first == "ibrun" && !linked.MatchString(dep+"/") {
-				faults = append(faults, "an application that imports package ibrun links "+dep)
+				faults = append(faults, "package ibrun imports "+dep+", which no application may link")
 			}
 		}
 	}
@@ -92,7 +92,7 @@ func TestPackagesReachOnlyWhatTheyMay(t *testing.T) {
 		{"ibrun/cmd/ibrun", nil, []string{"ibrun/cgo/verbs", "example.org/x", "golang.org/x/sys/unix", "net"}},
 		{"ibrun", nil, []string{"ibrun/bootstrap/wire/rankwire", "ibrun/bootstrap/wire", "ibrun/lazy/peer", "net"}},
 		{"ibrun/lazy/upgrade", nil, []string{"ibrun/bootstrap/wire/frame", "ibrun/fabric"}},
-	}), 6, "each rule can fail")
+	}), 6, "each rule must find its violation")
 }
 
 var (

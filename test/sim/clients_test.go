@@ -81,7 +81,8 @@ func valueOf(rank int) string {
 	return strings.Repeat(word, valueSize/len(word))
 }
 
-// pmiClients prepares a job of PMI clients.
+// pmiClients prepares a job of PMI clients. gets returns the rank whose value the i-th Get of a rank asks for, or false
+// if there is none.
 func pmiClients(t *testing.T, cfg Config, how job.Transport, gets func(rank, i int) (int, bool)) *clients {
 	x := &clients{t: t, gets: gets, ranks: make([]client, cfg.Job.Size)}
 	x.wrong = func(rank, from int, words string) {

@@ -16,7 +16,7 @@ import (
 	"ibrun/internal/job"
 )
 
-// traceOf returns the lines of a step of an agent, as --trace-events writes them.
+// traceOf returns the lines that --trace-events writes for an event of an agent and its effects.
 func traceOf(now time.Duration, ev core.Event, effects []core.Effect) []string {
 	text := trace.Event(nil, now, ev)
 	for _, e := range effects {
@@ -25,8 +25,9 @@ func traceOf(now time.Duration, ev core.Event, effects []core.Effect) []string {
 	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 }
 
-// The traces of the agents of a job have the events and effects in order. They do not contain what passes through the
-// agents: the job's secret, arguments, environment, values, addresses, input and output.
+// TestTraces collects the traces of all agents of a job. Each trace must have its events and effects in order, and
+// times that never decrease. It must not contain the job's secret, arguments, environment, values, addresses, input or
+// output.
 func TestTraces(t *testing.T) {
 	const hidden, port = "hidden", 60606
 	cfg := plan(3, 2, "chain")
@@ -92,7 +93,7 @@ func TestTraces(t *testing.T) {
 		"event RankExited Rank=2", "effect Send To=-1 Msg=Exit{", "effect Finish")
 }
 
-// requireOrder asserts that lines contain some texts in order, each behind the time.
+// requireOrder requires that some lines, in this order, begin with the texts of want after their time.
 func requireOrder(t *testing.T, lines []string, want ...string) {
 	t.Helper()
 	rest := lines
@@ -101,7 +102,7 @@ func requireOrder(t *testing.T, lines []string, want ...string) {
 			_, line, _ = strings.Cut(line, " ")
 			return strings.HasPrefix(line, text)
 		})
-		require.GreaterOrEqual(t, at, 0, "%s does not follow in\n%s", text, strings.Join(lines, "\n"))
+		require.GreaterOrEqual(t, at, 0, "%s is missing or misplaced in\n%s", text, strings.Join(lines, "\n"))
 		rest = rest[at+1:]
 	}
 }

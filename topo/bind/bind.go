@@ -1,6 +1,6 @@
-// Package bind decides where on its node each rank runs: on which CPUs, and from which memory. It also finds the port of
-// an HCA and the network interface nearest to each rank, and the variables that name them for libraries. It is pure and
-// changes nothing. docs/placement.md has the rules.
+// Package bind chooses the CPUs and the NUMA nodes of each rank of a node. It also chooses the HCA port and the network
+// interface that are nearest to each rank, and the environment variables that name them for libraries. The package
+// performs no I/O: its caller binds the processes. docs/placement.md has the rules.
 package bind
 
 import (

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// maxIndex bounds the numbers of packages and cores in a slot.
+// maxIndex is the limit of the numbers of packages and cores in a slot list; all must be lower.
 const maxIndex = 1 << 16
 
 // Slot is some cores: of a package, or of the whole node.
@@ -16,8 +16,9 @@ type Slot struct {
 	Count   int // 0: all
 }
 
-// ParseSlots reads "0:1-3,5;1:*" or "2-4": cores by their place among those of the node, or of a
-// package before a colon.
+// ParseSlots parses a slot list, such as "0:1-3,5;1:*" or "2-4". The number before a colon is a package, and the cores
+// after it are counted within the package, from 0. Without a colon, cores are counted within the node. "*" means all
+// cores.
 func ParseSlots(text string) (all []Slot, err error) {
 	for _, part := range strings.Split(text, ";") {
 		s := Slot{Package: -1}

@@ -13,9 +13,9 @@ import (
 // fastLink is the speed in Mb/s from which an interface may be a fabric's, as those of Slingshot.
 const fastLink = 100_000
 
-// ServesHwloc reports whether a program finds in the text what it would look for in hwloc's own. It does
-// not on a node with several fast network devices: Open MPI 5 takes the one that is nearest to the
-// rank, by its place in hwloc's tree.
+// ServesHwloc reports whether the result of HwlocXML can replace the topology that hwloc itself would read. It cannot
+// on a node with several fast network devices, because Open MPI 5 looks in hwloc's tree for the device nearest to the
+// rank, and HwlocXML has no devices.
 func ServesHwloc(m *topo.Machine) bool {
 	fast := map[string]bool{} // devices by address
 	for i := range m.HCAs {
@@ -41,7 +41,7 @@ func address(p topo.Place) string {
 	return p.PCI[len(p.PCI)-1]
 }
 
-// HwlocXML is the XML of a machine.
+// HwlocXML returns the topology of m as XML of hwloc 2.
 func HwlocXML(m *topo.Machine) string {
 	w := writer{}
 	w.WriteString("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n" +
@@ -51,15 +51,15 @@ func HwlocXML(m *topo.Machine) string {
 	return w.String()
 }
 
-// xmlObject is a part of the tree.
+// xmlObject is an object of hwloc's tree: the machine, a package, a group, a cache, a core, a CPU or a NUMA node.
 type xmlObject struct {
 	kind   string // hwloc's name of it
 	id     int    // the kernel's number; -1: none
 	cpus   cpuset.Set
 	nodes  cpuset.Set   // numbers of the NUMA nodes attached to it and its parts
-	memory []*xmlObject // these NUMA nodes, which hwloc keeps beside the parts
+	memory []*xmlObject // NUMA nodes attached to it, which hwloc lists apart from parts
 	parts  []*xmlObject
-	within *xmlObject // nil: it is the machine
+	within *xmlObject // object that contains it; nil for the machine
 
 	bytes           uint64     // of a NUMA node
 	lost, lostNodes cpuset.Set // of the machine: CPUs and NUMA nodes that may not be used
@@ -76,7 +76,7 @@ func tree(m *topo.Machine) *xmlObject {
 	slices.SortStableFunc(all, func(a, b *xmlObject) int { return cmp.Compare(b.cpus.Len(), a.cpus.Len()) })
 	all = append(all, some(m, "PU", m.Objects(topo.PU))...)
 
-	smallest := make([]*xmlObject, m.Allowed.Last()+1) // by CPU, of those that are in their places
+	smallest := make([]*xmlObject, m.Allowed.Last()+1) // by CPU: the smallest object with it that is in the tree
 	for i := range smallest {
 		smallest[i] = root
 	}
@@ -113,7 +113,7 @@ func some(m *topo.Machine, kind string, of []topo.Object) (all []*xmlObject) {
 // machine that has the same CPUs, or the machine itself; where there is none, to a group. One
 // without CPUs is the machine's.
 func nodes(m *topo.Machine, root *xmlObject, all []*xmlObject) (memory, groups []*xmlObject) {
-	holders := map[string]*xmlObject{"": root} // by CPUs
+	holders := map[string]*xmlObject{"": root} // objects by their CPUs, as a kernel list
 	for _, o := range all {
 		if name := o.cpus.String(); holders[name] == nil {
 			holders[name] = o
@@ -147,8 +147,8 @@ type writer struct {
 	objects int
 }
 
-// xmlObject writes an object and all that is in it; above are the NUMA nodes attached to what holds
-// it. hwloc crashes if an object lacks one of the four sets.
+// object writes o and all objects in it. above has the NUMA nodes that are attached to the objects around o. hwloc
+// crashes if an object lacks one of the four sets.
 func (w *writer) object(o *xmlObject, above cpuset.Set) {
 	w.objects++
 	w.WriteString(`<object type="` + o.kind + `"`)

@@ -1,7 +1,9 @@
-// Package show formats a machine: as a picture in text, as JSON, as one line for the CPUs of a rank, and in the XML of
-// hwloc 2 (hwloc2.dtd). Each client of libpmix 5 needs the latter when it starts, and would read sysfs otherwise. The
-// XML has the CPUs and NUMA nodes that may be used, and what hwloc needs to build its tree of them. It has no caches
-// below the last level, distances or devices. The package is pure.
+// Package show formats a machine as a picture in text, as JSON, and as XML of hwloc 2 (hwloc2.dtd). Binding formats the
+// CPUs of one rank as a line of text. The package performs no I/O.
+//
+// Each client of libpmix 5 needs the topology when it starts. With the XML it need not read sysfs. The XML has the CPUs
+// and NUMA nodes that may be used, and the packages, cores and last-level caches. It has no other caches, no distances
+// and no devices.
 package show
 
 import (
@@ -336,8 +338,8 @@ func size(bytes uint64) string {
 	return fmt.Sprintf("%.1f GiB", float64(bytes)/gib)
 }
 
-// printable is a text from sysfs as it may be shown: a name can hold what would
-// move a terminal's cursor, and be long.
+// printable replaces all bytes of text but printable ASCII by "?", and cuts it to most bytes with "..." at the end.
+// Names in sysfs can be long and can contain control characters.
 func printable(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {

@@ -7,11 +7,11 @@ import (
 	"ibrun/bootstrap/ccs"
 )
 
-// HeaderSize is the size in bytes of the header of a request to a program and of its reply. The last number
-// of a header is the size of a request's data. In a reply it is 0 if the program gives no reply.
+// HeaderSize is the size in bytes of the header in the frames ReqFw and ReplyFw. The last number of the header is the
+// size of the request's data in bytes. In ReplyFw it is 0 if the program has no reply.
 const HeaderSize = 4 + 4 + 4 + 1 + 1 + ccs.MaxHandler + 4 + 4 + 4
 
-// Forward encodes a request as a frame ReqFw. The reply to it will have the number reply.
+// Forward encodes q as a frame ReqFw. The program repeats the number reply in its frame ReplyFw.
 func Forward(q ccs.Request, reply uint32) []byte {
 	b := Append(nil, ReqFw, HeaderSize+len(q.Data))
 	b = append(b, 127, 0, 0, 1) // the client's address, which is its agent
@@ -21,7 +21,7 @@ func Forward(q ccs.Request, reply uint32) []byte {
 	b = append(b, handler[:]...)
 	size := len(q.Data)
 	if q.PE < -1 {
-		size += 4 * int(q.PE) // the list does not count
+		size += 4 * int(q.PE) // without the list of PEs
 	}
 	for _, w := range []uint32{uint32(q.PE), reply, uint32(size)} {
 		b = binary.BigEndian.AppendUint32(b, w)
@@ -32,7 +32,8 @@ func Forward(q ccs.Request, reply uint32) []byte {
 // ErrReply is an error of ParseReply.
 var ErrReply = errors.New("a reply without a header")
 
-// ParseReply parses the data of a frame ReplyFw: the number that Forward was given, and the reply.
+// ParseReply parses the data of a frame ReplyFw. It returns the number that was passed to Forward, and the reply, which
+// is nil if the program has none. The error is ErrReply.
 func ParseReply(data []byte) (to uint32, reply []byte, err error) {
 	if len(data) < HeaderSize {
 		return 0, nil, ErrReply

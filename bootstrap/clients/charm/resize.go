@@ -7,15 +7,16 @@ import (
 	"ibrun/bootstrap/ccs"
 )
 
-// Programs built with --enable-shrinkexpand go on with another number of processes, when a client
-// sends process 0 a ccs.ResizeRequest. Those that stay execute themselves again and report anew.
+// Frames of programs that change their number of processes. A program can do so if Charm++ was built with
+// --enable-shrinkexpand, and does so when a client sends process 0 a ccs.ResizeRequest. The processes that continue
+// execute their program file again, and each sends a new InitNode.
 const (
-	Realloc    = "realloc"     // of process 0: all wait to go on; a number of processes
-	ReallocAck = "realloc_ack" // to all: they may go on, or end
+	Realloc    = "realloc"     // from process 0, when all processes wait to continue: the new number of processes
+	ReallocAck = "realloc_ack" // to all processes: continue, or end
 )
 
-// Unhandled reports whether text, which a program has printed, says that it has no ccs.ResizeHandler
-// (conv-ccs.C of Charm++). The program sends no reply then.
+// Unhandled reports whether text contains the message that a program prints if it has no ccs.ResizeHandler (conv-ccs.C
+// of Charm++). Such a program sends no reply.
 func Unhandled(text []byte) bool {
 	return bytes.Contains(text, []byte("Unknown CCS handler name '"+ccs.ResizeHandler+"'"))
 }

@@ -54,7 +54,7 @@ func (s *Server) Request(id uint32, slot job.Slot, q ccs.Request) []Effect {
 			s.asked.open = map[uint32]request{}
 		}
 		s.asked.open[s.asked.last] = request{id, r}
-		if forward := Forward(q, s.asked.last); r.muting { // others of the job may run already
+		if forward := Forward(q, s.asked.last); r.muting { // other processes of the job may already run
 			r.held = append(r.held, forward)
 		} else {
 			s.send(r, forward)

@@ -1,15 +1,15 @@
-// Package charm serves the programs of Charm++'s layer netlrts on one node, in the place of charmrun. It has two
-// parts. The first is the protocol between a program and charmrun: frames, the table of processes in its three
-// generations, the input that a scanf consumes, and the part of requests of clients (package ccs) that a program
-// sees. The second is Server, the state of all such programs of the node. It turns their frames into messages from
-// ranks to their agent (package rankwire), and the answers back.
+// Package charm implements the server side of the protocol between charmrun and Charm++ programs of the machine layer
+// netlrts. It has two parts. The first part encodes and parses frames, the table of processes in the three forms that
+// versions of Charm++ expect, the input that a call of scanf consumes, and the requests of CCS clients (package ccs).
+// The second part is Server, which serves all such programs of one node. A Server translates their frames into messages
+// from ranks to the agent (package rankwire), and the agent's answers into frames.
 //
-//	connection --initnode--> greeted --Welcome--> joins the table --Release--> runs
-//	runs: barrier, barrier0 and ending are collectives; print, scanf and requests stay on the node
-//	ending --Release--> released: the connection is closed, and the exit status of the program does not count
+//	connection --initnode--> greeted --Welcome--> in the collective that makes the table --Release--> running
+//	running: barrier, barrier0 and ending become collectives of the job; print, scanf and CCS requests do not
+//	ending --Release--> released: the connection is closed, and the exit status of the program is ignored
 //
-// The package is pure: the loop of the agent owns a Server. It does not check who connects, and does not know which
-// process has which PE. docs/dev/decisions/0029-charm.md has the design.
+// The package performs no I/O and starts no goroutine; the loop of the agent calls the Server. The owner checks which
+// user connects, and maps a PE to the rank to which a request is sent. docs/dev/decisions/0029-charm.md has the design.
 package charm
 
 import (
@@ -51,8 +51,8 @@ type (
 	// Mute asks for Muted, when all that a rank has written to its descriptors has been read: what
 	// it writes there then comes as frames, too.
 	Mute struct{ Rank job.Slot }
-	// PrintText is text on a rank's standard output (1) or error (2). The next one of the stream comes
-	// after Resumed.
+	// PrintText is text that a rank has printed to standard output (Stream 1) or standard error (Stream 2). The
+	// Server returns the next PrintText of the same stream after Resumed was called.
 	PrintText struct {
 		Rank   job.Slot
 		Stream uint8
@@ -139,8 +139,8 @@ const (
 	stepResize
 )
 
-// NewServer makes the server of a node of a job. Collectives up to number op are of earlier starts of the
-// ranks.
+// NewServer returns the server for node n of job j. The first collective of each rank gets the number op+1, because
+// earlier starts of the ranks have used the numbers up to op.
 func NewServer(j *job.Job, n job.Node, op uint32) *Server {
 	s := &Server{job: j, node: n, conns: map[uint32]*conn{}}
 	for i := range n.Ranks {

@@ -75,10 +75,10 @@ func TestStrangers(t *testing.T) {
 	for _, c := range []struct{ name, kind, data, warns string }{
 		{"no program", "GET / HTTP/1", "", ""},
 		{"another word", Print, "x", ""},
-		{"a process of nobody", InitNode, string(testInitNode(Gen69, 9)), ""},
+		{"a process number that the job does not have", InitNode, string(testInitNode(Gen69, 9)), ""},
 		{"a process of another node", InitNode, string(testInitNode(Gen69, 3)), ""},
 		{"no known version", InitNode, strings.Repeat("\x00", 28), ""},
-		{"a process that is there already", InitNode, string(testInitNode(Gen69, 0)), ""},
+		{"a process that is already connected", InitNode, string(testInitNode(Gen69, 0)), ""},
 	} {
 		w := newWorld(2, 2, nil)
 		w.sends(0, InitNode, testInitNode(Gen69, 0)...)

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// maxChunk bounds one PrintText, in bytes; it is wire.MaxData.
+	// maxChunk is the largest size of the text of one PrintText, in bytes. It equals wire.MaxData.
 	maxChunk = 32 << 10
 	// A program whose text is not taken is not read on.
 	mostText  = 256 << 10

@@ -21,7 +21,7 @@ type place struct {
 	fence uint32
 }
 
-// bulkStretch is a span whose slots have put a shape's key last in one fence.
+// bulkStretch is a span of slots that last put the key of a shape in the same fence.
 type bulkStretch struct {
 	span
 	fence uint32

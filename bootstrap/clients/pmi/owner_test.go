@@ -129,7 +129,7 @@ func (o *owner) turn() {
 	o.rings = map[int]Ring{}
 }
 
-// frameOf is a PMI-2 message with its length.
+// frameOf returns a PMI-2 message: the length of text in six columns, then text.
 func frameOf(text string) string { return fmt.Sprintf("%6d%s", len(text), text) }
 
 // frames takes PMI-2 messages apart.

@@ -74,7 +74,7 @@ type Engine struct {
 	mapped int // gets of the mapping
 }
 
-// NewEngine makes an engine for a client that has not said anything.
+// NewEngine returns an engine for a client that has not sent anything yet.
 func NewEngine(cfg Config) *Engine {
 	if cfg.Universe == 0 {
 		cfg.Universe = cfg.Size

@@ -1,25 +1,29 @@
-// Package pmi serves PMI-1 and PMI-2, the protocols by which MPI libraries find their peers. It has two parts, Engine
-// and Server, and is pure.
+// Package pmi implements the server side of PMI-1 and PMI-2, the protocols by which the processes of an MPI program
+// find each other. It has two parts, Engine and Server. Neither performs I/O.
 //
-// An Engine speaks the protocol with one client: it turns bytes into requests, and answers into bytes. It answers
-// what it can from its Config. It hands all else to its owner, one request at a time and in the client's order:
+// An Engine handles the protocol of one client: it parses bytes into requests, and encodes answers. It answers requests
+// for values of its Config, such as the size of the job. It passes all other requests to its owner, one at a time and
+// in the order of the client:
 //
 //	for _, s := range engine.Feed(bytes) {      // and the same for engine.Answer(a)
 //		switch {
 //		case s.Err != nil:      the client broke the protocol: close the descriptor, end the job
-//		case s.Request != nil:  do it, then call engine.Answer, now or later; not for Finalize and Abort
+//		case s.Request != nil:  serve it, and then call engine.Answer, except for Finalize and Abort
 //		default:                write s.Bytes to the client
 //		}
 //	}
 //
-// The grammar is one table (grammar.go). If a command can report an error, a mistake in it is answered by that error,
-// and the client may go on. Otherwise the last Step has an Err, and the engine takes no more input. An engine keeps
-// less than one line or frame of input, and the parts of an unfinished spawn command.
+// One table (grammar.go) describes all commands. If the reply to a command has an error code, a malformed command is
+// answered by that reply, and the client can continue. Otherwise the last Step has an Err, and the engine ignores
+// further input. An engine buffers at most one line or frame while no answer is awaited, and the parts of an unfinished
+// spawn command.
 //
-// A Server is the state that the PMI clients of one node share: values, names and attributes. It turns requests into
-// messages from ranks to their agent (package rankwire), and the answers back. A fence is a Barrier: one frame up and
-// one down on each edge of the tree. In eager mode it carries all values that were put since the last fence, so that
-// no Get leaves its node. In lazy mode it only carries who has put values, so that a Get finds the node that has them.
+// A Server holds the state that the PMI clients of one node share: values, names and attributes. It translates requests
+// into messages from ranks to their agent (package rankwire), and the agent's answers into replies. A fence is a
+// Barrier: one frame up and one frame down on each edge of the tree. In eager mode the frames carry all values that
+// were put since the last fence, so no Get leaves its node. In lazy mode they carry the keys and the ranks that have
+// put them, so a Get is sent to the node that has the value. If job.Transport.Learn is set, a fence carries the values
+// of the ranks that put few bytes, and the keys of the others.
 package pmi
 
 import (
@@ -94,8 +98,8 @@ type waiter struct {
 	key string
 }
 
-// NewServer makes the server of a node of a job. Collectives up to number op are of earlier starts of the
-// ranks.
+// NewServer returns the server for one node of job j. The first fence or ring of each rank gets the number op+1,
+// because earlier starts of the ranks have used the numbers up to op.
 func NewServer(j *job.Job, op uint32) *Server {
 	return &Server{
 		Carries: mostCarried, job: j, op: op, store: newStore(j),

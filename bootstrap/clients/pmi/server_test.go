@@ -210,7 +210,7 @@ func TestNames(t *testing.T) {
 	require.Contains(t, c.speak(0, "cmd=lookup_name service=s\n"), "rc=1")
 }
 
-// testCommand is a PMI-2 command.
+// testCommand returns a PMI-2 command: the length of text in six columns, then text.
 func testCommand(text string) string { return fmt.Sprintf("%6d%s", len(text), text) }
 
 // PMI-2: the ring's neighbours and sums, and attributes of the node, which may

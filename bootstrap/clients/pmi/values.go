@@ -15,7 +15,7 @@ import (
 type policy uint8
 
 const (
-	alone  policy = iota // oneParcel node: nothing, all is here
+	alone  policy = iota // nothing: the job has one node
 	eager                // all values
 	lazy                 // a listing; values are asked for
 	learns               // the values of ranks that put few bytes, and a listing of the others'
@@ -167,7 +167,8 @@ func Join(parcels rankwire.Parcels) rankwire.Parcels {
 	return parts[rest].Join(parts[pairs]).Join(parts[lists])
 }
 
-// oneParcel is a parcel in the place of several.
+// oneParcel returns one parcel for all ranks with the given value. Its sender is the lowest rank that sent one of the
+// parcels.
 func oneParcel(parcels rankwire.Parcels, value []byte) rankwire.Parcels {
 	first := rankwire.Everyone
 	for p := range parcels.All() {

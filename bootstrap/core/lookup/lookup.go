@@ -11,9 +11,10 @@
 // chooses, a small table comes while questions are asked, and a node that has asked for enough
 // fetches a large one (fetch.go). The package does not look into values, and it connects nobody.
 //
-// Two smaller parts stand apart. Names is MPI's name service at the root of a job: the ports of services that ranks
-// have published. Jobs that were spawned share the names of the oldest one, so the root of a spawned job asks its
-// parent. Pairs decides when two ranks of a node get a socket pair: when both have joined, in the same epoch.
+// The package has two further types. Names is the name service of MPI (MPI_Publish_name) at the root of a job: it maps
+// the name of a service to the port that a rank has published. A job and all jobs that its ranks spawn share one Names,
+// so the root of a spawned job passes questions to the job that spawned it. Pairs decides when two ranks of a node get
+// a socket pair: when both have joined and their epochs belong together.
 package lookup
 
 import (

@@ -7,27 +7,27 @@ import (
 	"ibrun/internal/job"
 )
 
-// NameDo is what an effect asks for.
+// NameDo is the action that a NameEffect asks for.
 type NameDo uint8
 
 const (
-	AnswerName NameDo = iota // answer a question of Job
-	AskName                  // ask the parent; Answered brings what it answers, with the same ID
+	AnswerName NameDo = iota // send Name to the rank of Job that asked
+	AskName                  // send Name to the parent job; pass its answer, which has the same ID, to Answered
 )
 
-// NameEffect is something that the core must do.
+// NameEffect is an action that Names asks the core to perform.
 type NameEffect struct {
 	Do   NameDo
-	Job  uint32 // a spawned job; 0: this one
+	Job  uint32 // number of a spawned job; 0: this job
 	Name rankwire.Name
 }
 
-// Names is the name service of one root.
+// Names is the name service at the root of one job.
 type Names struct {
 	spawned bool // by a rank of another job, whose root has the names
 	ports   map[string]port
 	bytes   int                       // of services and ports in ports
-	waiting map[string][]nameQuestion // by service
+	waiting map[string][]nameQuestion // lookups of services that are not published yet, by service
 	asked   map[uint32]origin         // questions that are with the parent
 	serial  uint32                    // of the last of them
 	out     []NameEffect
@@ -39,7 +39,7 @@ type port struct {
 	once bool // the first lookup takes it away
 }
 
-// nameQuestion is a lookup that waits.
+// nameQuestion is a lookup that waits until its service is published.
 type nameQuestion struct {
 	job  uint32
 	name rankwire.Name
@@ -58,7 +58,7 @@ const (
 	maxLookups = 1 << 16  // that wait for one service
 )
 
-// NewNames makes the name service of a root; spawned: the job has a parent.
+// NewNames returns the name service of a root. If spawned is true, it passes all questions to the parent job.
 func NewNames(spawned bool) Names { return Names{spawned: spawned} }
 
 func (s *Names) do(e NameEffect) { s.out = append(s.out, e) }

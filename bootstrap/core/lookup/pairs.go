@@ -9,14 +9,14 @@ import (
 	"ibrun/internal/job"
 )
 
-// PairEffect is something that the core must do: connect A and B, or, if What is not Found, tell A what
-// became of B.
+// PairEffect is an action that Pairs asks the core to perform. If What is Found, the core connects A and B by a socket
+// pair. Otherwise it tells A that there is no connection, because of the state What of B.
 type PairEffect struct {
 	A, B job.Slot
 	What rankwire.Answered
 }
 
-// Pairs are those of a node's ranks. The zero value needs a node: NewPairs.
+// Pairs decides which ranks of a node are connected by socket pairs. NewPairs makes it; the zero value is not usable.
 type Pairs struct {
 	own   *subtree.Ranks
 	asked map[pair]bool // true when there is nothing to wait for any more
@@ -27,7 +27,7 @@ type Pairs struct {
 
 type pair struct{ low, high job.Slot }
 
-// NewPairs makes the pairs of a node's ranks.
+// NewPairs returns the Pairs of the node with the ranks own.
 func NewPairs(own *subtree.Ranks) Pairs { return Pairs{own: own} }
 
 func (p *Pairs) do(e PairEffect) { p.out = append(p.out, e) }

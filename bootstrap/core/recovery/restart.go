@@ -1,20 +1,22 @@
-// Package recovery decides how ranks start again, and keeps what an agent needs to survive the loss of a neighbour.
-// It is pure and sends nothing.
+// Package recovery decides when failed ranks are restarted, and retains messages that an agent may have to send again
+// after it has lost its parent or a child. It performs no I/O and sends no message.
 //
-// A failed rank starts again by these steps. A Director at the root, which alone knows all failures, takes them.
-// Floors at each agent holds the lowest epoch of each rank that still counts.
-// docs/dev/decisions/0020-restart.md has the steps and their races.
+// A Director at the root controls each restart, because only the root learns of all failures. A floor is the
+// announcement that messages of some ranks count only from a certain epoch on. The Floors of an agent records which
+// floors its parent has sent, and which of them its whole subtree has confirmed. A restart has these steps
+// (docs/dev/decisions/0020-restart.md):
 //
 //	running --Failed--> fencing --Fenced--> announcing --Confirmed--> starting --Respawned--> running
 //	            |  all: Recall, Recalled                                 |
 //	            +--too often: GiveUp                                     +--it cannot be: GiveUp
 //
-// For the loss of a neighbour, an agent keeps what it has sent up and what has come down until another agent
-// certainly has it. docs/dev/decisions/0021-tree-repair.md has the rules for the names by which repetitions are found.
+// An agent retains the messages that it has sent to its parent and those that it has received from it, until another
+// agent is known to have them. Each message has a name, by which a repetition is recognised
+// (docs/dev/decisions/0021-tree-repair.md):
 //
-//	sent up --kept--> passed on by the root: forgotten
-//	                  link lost --new link--> sent again; the root has each name once
-//	came down --kept--> a new child reports what it has --> the rest is sent
+//	sent to the parent --retained--> the root has handled it: released
+//	                                 link lost --new link--> sent again; the root handles each name once
+//	received from the parent --retained--> a new child reports what it has --> the child gets the rest
 package recovery
 
 import (

@@ -75,8 +75,8 @@ type Config struct {
 	OtherAuth      []string          // methods before public keys that only ssh can do, gssapi-with-mic and hostbased
 }
 
-// ReadConfig reads what concerns one host. user may be empty; args are options of
-// ssh's own. The error is an *Unfit.
+// ReadConfig returns the configuration for one host, from the files of sys and from args, which are arguments of ssh.
+// If user is empty, the configuration decides which user logs in. The error is an *Unfit.
 func ReadConfig(sys System, host, user string, args []string) (*Config, error) {
 	r := newReader(sys, host, user)
 	if err := r.all(args); err != nil {

@@ -1,9 +1,11 @@
-// Package native makes ssh sessions in this process, with golang.org/x/crypto/ssh, as the user's own ssh would with
-// BatchMode: with the same keys, known hosts and refusals. It reads the user's configuration as OpenSSH does:
-// ~/.ssh/config, /etc/ssh/ssh_config, and options of ssh's command line. It weakens no check and never prompts.
+// Package native opens ssh sessions within this process, with golang.org/x/crypto/ssh. A session behaves like one of
+// the program ssh with the option BatchMode=yes: it uses the same keys and known hosts, refuses the same servers, and
+// never prompts. The package reads the configuration as OpenSSH does, from ~/.ssh/config, /etc/ssh/ssh_config and
+// arguments of ssh.
 //
-// If a session needs something that the package does not support, the error is an *Unfit, and the caller runs ssh
-// instead. The package does not decide which hosts to connect to, or when to try again.
+// If the configuration or the server needs something that the package does not support, the error is an *Unfit. The
+// caller can run the program ssh instead. The package repeats a connection attempt only as ConnectionAttempts says; the
+// caller decides whether to start a failed session again.
 package native
 
 import "time"

@@ -36,7 +36,7 @@ func number(v string) int {
 
 const week = 7 * 24 * time.Hour
 
-// parseSeconds reads a time as sshd_config(5), "TIME FORMATS", has it: 90, 1m30s.
+// parseSeconds parses a time such as 90 or 1m30s (sshd_config(5), "TIME FORMATS"). It returns 0 if v is malformed.
 func parseSeconds(v string) time.Duration {
 	total, n := time.Duration(0), ""
 	for _, c := range v + "s" {

@@ -1,5 +1,6 @@
-// Package costs keeps the costs of earlier launches in a file of the user's, by which later ones
-// are planned. It does not measure, and it never fails a job: what cannot be read was never there.
+// Package costs stores the measured costs of launches in a file of the user. Later launches are planned with these
+// costs. A file that cannot be read counts as empty, and one that cannot be written stays as it is, so that no job
+// fails because of it.
 package costs
 
 import (

@@ -1,4 +1,5 @@
-// Package timingtest makes times of launches for tests of package tree and of the page of --report.
+// Package timingtest computes the times of launches that did not happen, for tests of package tree and of the page that
+// --report writes.
 package timingtest
 
 import (

@@ -18,7 +18,7 @@ import (
 	"ibrun/topo/topotest"
 )
 
-// examined holds the output of --doctor --json, as far as these tests check it.
+// examined has the fields of the output of --doctor --json that these tests check.
 type examined struct {
 	Nodes []struct {
 		Name, How string

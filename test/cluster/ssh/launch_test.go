@@ -50,14 +50,14 @@ func TestShipping(t *testing.T) {
 		return strings.Join(words, " ")
 	}
 	first := stamps()
-	require.Len(t, strings.Fields(first), 9, "on each node a binary, its digest and its compressed form")
+	require.Len(t, strings.Fields(first), 9, "each of 3 nodes has the binary, its digest and the compressed binary")
 	require.Equal(t, first, stamps())
 	on := func(node, command string) {
 		out, err := c.Exec(t.Context(), node, "sh", "-c", command).CombinedOutput()
 		require.NoError(t, err, string(out))
 	}
-	// A truncated copy, as a full disk or a crash leaves it, is replaced. So is a truncated compressed form, which the
-	// agent of node0002 needs for node0003.
+	// A full disk or a crash can leave a truncated copy of the binary, which must be replaced. A truncated
+	// compressed binary must be replaced too: the agent of node0002 sends it to node0003.
 	await(t, "no agent runs the copy", func() bool { return everywhere(t, c) == 0 })
 	on("node0001", "for f in /root/.cache/ibrun/ibrun-????????????????; do : >$f; done")
 	on("node0002", "truncate -s 1000000 /root/.cache/ibrun/ibrun-????????????????.gz")

@@ -45,8 +45,9 @@ func TestLostAgent(t *testing.T) {
 	}
 }
 
-// TestAdoptedAgentLives kills the agent in the middle of a chain of three. The agent below it is adopted, and its rank
-// must print a line per second for another minute. That is longer than any time limit of an adoption or of a reaper.
+// TestAdoptedAgentLives kills the middle agent in a chain of three. The agent below it gets a new parent. The rank of
+// that agent must print a line per second for another minute, which is longer than the limit after which a reaper kills
+// an agent without a link.
 func TestAdoptedAgentLives(t *testing.T) {
 	parallel(t, waiting)
 	c := own(t, cluster.Config{Nodes: 3})

@@ -5,7 +5,7 @@
 // The environment, files and answers of commands reach it through Process. It resolves no name,
 // starts nothing and chooses no ranks. What contradicts itself is an error that names the variable.
 //
-// It also reads Open MPI's rank files, which name a host and cores for each rank.
+// The package also parses the rank files of Open MPI, which name a host and cores for each rank.
 package alloc
 
 import (

@@ -8,20 +8,21 @@ import (
 	"ibrun/topo/bind"
 )
 
-// Limits of what a file may name.
+// Limits of a rank file.
 const (
-	MaxFileRanks = 1 << 20 // ranks, each of which has a line
+	MaxFileRanks = 1 << 20 // ranks, with one line each
 )
 
-// RankPlace is where one rank runs.
+// RankPlace is the host and the cores that a rank file gives to one rank.
 type RankPlace struct {
-	Host  string // empty: Index counts
-	Index int    // of "+nINDEX": a host of the list, from 0 on
-	Slots string // as bind.ParseSlots reads it
+	Host  string // name of the host; empty: the host has the number Index
+	Index int    // number of a host in the list of hosts, from 0 ("+nINDEX" in the file)
+	Slots string // the cores, in the form of bind.ParseSlots
 }
 
-// RankFile reads a file, and returns the entries by rank. Lines are "rank 2=host slot=0:1-3", in any
-// order; # begins a comment. Errors begin with name:line.
+// RankFile parses the content of the rank file with the given name, and returns the place of each rank. The lines have
+// the form "rank 2=host slot=0:1-3" and can be in any order; # begins a comment. All ranks from 0 to the highest must
+// be there. Errors about a line begin with name:line.
 func RankFile(name string, content []byte) ([]RankPlace, error) {
 	lines := map[int]RankPlace{}
 	most := -1

@@ -9,10 +9,10 @@ import (
 type Takes uint8
 
 const (
-	TakesNothing  Takes = iota
-	TakesValue          // --k v or --k=v
-	TakesPair           // --k NAME V or --k NAME=V
-	TakesOptional       // --k or --k=v
+	TakesNothing  Takes = iota // --k
+	TakesValue                 // --k v or --k=v
+	TakesPair                  // --k NAME V or --k NAME=V
+	TakesOptional              // --k or --k=v
 )
 
 // Option is one option with all its spellings.
@@ -35,7 +35,7 @@ type Grammar struct {
 type Given struct {
 	Option int    // index in Grammar.Options
 	Word   string // as written, without a value: "--np", "++ppn"
-	Value  string // for TakesPair: NAME=V
+	Value  string // the value; for TakesPair in the form NAME=V
 	Short  bool   // Word stands for the value, too
 }
 
@@ -53,8 +53,8 @@ type Parser struct {
 	index map[string]int
 }
 
-// NewParser makes a parser. It panics if two options share a name, or one stands for
-// an option that does not exist: the table is part of the program.
+// NewParser returns a parser for g. It panics if two options have the same name, or if a name of g.Short stands for an
+// option that does not exist, because such a grammar is a programming error.
 func NewParser(g Grammar) *Parser {
 	p := &Parser{g, map[string]int{}}
 	for i, o := range g.Options {

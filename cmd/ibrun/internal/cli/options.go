@@ -1,9 +1,9 @@
-// Package cli turns the command line of ibrun into a Request. A Grammar describes which words of a launcher's command
-// line are options, which are values, and where the program begins. The table in options.go gives the names of all
-// options, what each does to a Request, and which contradict each other. Package plan examines hosts and files.
+// Package cli parses the command line of ibrun into a Request. A Grammar describes which words of a command line are
+// options, which words are values, and where the program begins. The table in options.go has the names of all options
+// and the function that stores each in the Request. Package plan checks the Request against the hosts and the
+// allocation.
 //
-// All of the package is pure, except ReadTextFile, which reads a file or pipe that the user has named, within limits of
-// time and size.
+// Only ReadTextFile performs I/O. It reads a file or a pipe that the user has named, and limits the size and the time.
 package cli
 
 import (
@@ -38,7 +38,7 @@ var refused = map[string]string{
 const noCopy = "copying files to nodes is not in this version yet; put them where all nodes see them and leave the " +
 	"option out"
 
-// useTraceEvents is why --record and --replay are refused.
+// useTraceEvents is the error for the removed options --record and --replay.
 const useTraceEvents = "it was removed; hint: write --trace-events FILE"
 
 // Short names for the table.
@@ -273,6 +273,7 @@ func display(r *Request, v string) error {
 	return nil
 }
 
+// SetCount parses v as a whole number from 1 to most and stores it in to.
 func SetCount(to *uint64, v string, most uint64) error {
 	n, err := strconv.ParseUint(v, 10, 64)
 	if err != nil || n < 1 || n > most {
@@ -282,7 +283,8 @@ func SetCount(to *uint64, v string, most uint64) error {
 	return nil
 }
 
-// SetDuration reads 90, 90s or 10m.
+// SetDuration parses v, such as 90 (seconds), 90s or 10m, and stores the result in to. It returns an error if v is
+// negative or longer than ten years.
 func SetDuration(to *time.Duration, v string) error {
 	d, err := time.ParseDuration(v)
 	if secs, err2 := strconv.ParseFloat(v, 64); err2 == nil {

@@ -137,7 +137,7 @@ const (
 	killGrace     = 2 * time.Second
 )
 
-// NewRequest is the request of a command line without options.
+// NewRequest returns a request with the default values of all options.
 func NewRequest() *Request {
 	return &Request{
 		KillOnBad: true, MaxRestarts: maxRestarts, Preflight: true, Tree: tree.Shape{Kind: tree.Auto}.Name(),

@@ -16,8 +16,8 @@ const (
 	pipeEnd    = 10 * time.Second       // for its end
 )
 
-// ReadTextFile reads a file or a pipe to its end, or standard input for "-". A
-// directory or a device is a slip of the fingers.
+// ReadTextFile returns the content of a file or a pipe, or of standard input if name is "-". It returns an error for a
+// directory, a device, an empty file, and a file of more than hostlist.MaxFile bytes.
 func ReadTextFile(name string) ([]byte, error) {
 	path := name
 	if name == "-" {

@@ -15,7 +15,8 @@ import (
 	"ibrun/topo"
 )
 
-// Examine is what a node is read through.
+// Examine holds the facts about a process, and the functions by which its method Report reads further properties of the
+// node. Tests replace them.
 type Examine struct {
 	Files   fs.FS // sys, proc, dev, etc and the folders with libraries, from the root
 	Machine string
@@ -122,7 +123,7 @@ func (n Examine) folders() []Folder {
 	return folders
 }
 
-// innermost is an error without the path, which stands beside it.
+// innermost returns the text of the innermost error that err wraps. It has no path; the report has the path in a field.
 func innermost(err error) string {
 	for {
 		inner, ok := err.(interface{ Unwrap() error })
@@ -199,8 +200,8 @@ func (n Examine) hcas(m *topo.Machine) []HCA {
 	return all
 }
 
-// readPort is a port of topo's, with the MTU of its interface. Where the table of
-// GIDs names none, a device of one interface has that one.
+// readPort converts a port of package topo to a Port, with the MTU of its network interface. If the table of GIDs names
+// no interface and the device has exactly one, the port gets that one.
 func readPort(p topo.Port, mtu map[string]int, links []string) Port {
 	one := Port{
 		Number: p.Number, State: p.State, Physical: p.Physical, Layer: p.Layer, LID: p.LID, LMC: p.LMC, SMLID: p.SMLID,

@@ -78,8 +78,8 @@ func write(dir string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// listedModules asks the kernel for its devices. One that answers "protocol not
-// supported" has no RDMA.
+// listedModules returns the RDMA devices that the kernel lists over netlink. The error "protocol not supported" means
+// that the kernel has no RDMA.
 func listedModules() (all []Listed, err error) {
 	links, err := netlink.RdmaLinkList()
 	for _, l := range links {

@@ -1,7 +1,7 @@
-// Package doctor examines nodes before a job runs on them, and judges what it finds. Examine reads one node: sysfs and
-// procfs through an fs.FS, and the rest through a few system calls. It changes nothing, except that it makes and removes
-// an empty file in each folder that it tests. Judge compares the reports of all nodes and is pure. WriteJSON and Print
-// show nodes and findings to the user.
+// Package doctor examines nodes and reports problems that jobs on them would have. Examine reads the properties of one
+// node from sysfs, procfs and a few system calls. It changes nothing, except that it makes and removes an empty file in
+// each folder that it tests. Judge compares the reports of all nodes and returns findings; it performs no I/O.
+// WriteJSON and Print write nodes and findings for the user.
 package doctor
 
 import "fmt"

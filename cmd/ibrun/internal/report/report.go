@@ -2,7 +2,8 @@
 // run, its failures and its end. It decides nothing about the job, and writes nothing to standard
 // output.
 //
-// It also draws how a launch went: as a page of HTML with a picture and tables, and as a trace for Chrome's viewer.
+// The package also writes the times of a launch: as an HTML page with a picture and tables, and as a trace for Chrome's
+// trace viewer.
 package report
 
 import (

@@ -1,9 +1,11 @@
-// Package run runs a finished plan: it collects what a plan needs from this process, checks the programs and the
-// launcher, and starts the root agent. It changes nothing in the plan.
+// Package run collects the properties of this process that a plan depends on, checks the programs and the launcher of a
+// plan, and runs the root agent. It does not change the plan.
 //
-// A survey asks each node a question: it runs a job with one rank per node, which is ibrun itself in a hidden role, and
-// collects the answers. The package also has the variables of the MPIR process acquisition interface, by which
-// debuggers find the processes of a job in its starter: MPIR_proctable, MPIR_Breakpoint and others (mpir_amd64.s).
+// Load and Doctor ask every node for its load or its properties. They run a job of one rank on each node, which is
+// ibrun itself in a hidden role, and collect what the ranks print.
+//
+// The package also has the variables of the MPIR process acquisition interface, in which debuggers find the processes
+// of a job: MPIR_proctable, MPIR_Breakpoint and others (mpir_amd64.s).
 package run
 
 import (
@@ -84,7 +86,7 @@ func Prepared(p *plan.Plan, err error) (*plan.Plan, error) {
 	return p, nil
 }
 
-// Job runs the job of a plan to its end. The plan's part of cfg is filled in.
+// Job runs the job of plan p to its end. It sets the fields of cfg that p and at determine.
 func Job(p *plan.Plan, at plan.Surroundings, cfg agent.RootConfig) (core.Outcome, error) {
 	starter, err := remote.New(p.Job.Launch, remote.Options{})
 	if err == nil && (p.Nodes.Len() > 1 || p.Here < 0) {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MPIRProcess is one entry of the table.
+// MPIRProcess is an entry of MPIR_proctable: a process of the job.
 type MPIRProcess struct {
 	Host, Program string
 	PID           uint32
@@ -26,7 +26,7 @@ type descriptor struct {
 // errNone says that the starter was built for a machine without the names.
 var errNone = errors.New("this build of ibrun has no MPIR symbols")
 
-// MPIRExists reports whether this build has the names.
+// MPIRExists reports whether this build has the symbols of MPIR.
 func MPIRExists() bool { return at.table != nil }
 
 // BeingDebugged reports whether a debugger has said that it wants the job.
@@ -35,9 +35,9 @@ func BeingDebugged() bool { return at.being != nil && *at.being != 0 }
 // laid is the memory of the table.
 var laid []byte
 
-// MPIRSpawned gives the table to the debugger and stops at MPIR_Breakpoint, where the debugger reads
-// it. It returns when the debugger lets this process go on, or at once if there is none. A table
-// that was given before is replaced. Calls do not overlap.
+// MPIRSpawned sets MPIR_proctable to all and calls MPIR_Breakpoint, where a debugger stops this process and reads the
+// table. It returns when the debugger continues the process, or at once if there is no debugger. Each call replaces the
+// table of the call before. Calls must not overlap.
 func MPIRSpawned(all []MPIRProcess) error {
 	if !MPIRExists() {
 		return errNone

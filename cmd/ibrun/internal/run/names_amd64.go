@@ -2,7 +2,7 @@ package run
 
 import "unsafe"
 
-// MPIRBreakpoint is where debuggers stop this process.
+// MPIRBreakpoint calls the symbol MPIR_Breakpoint, at which debuggers set a breakpoint.
 func MPIRBreakpoint()
 
 func addresses() (being, state, size, table unsafe.Pointer, flags uintptr)

@@ -2,7 +2,7 @@
 
 package run
 
-// MPIRBreakpoint is nowhere on this machine.
+// MPIRBreakpoint does nothing: only builds for amd64 have the symbols of MPIR.
 func MPIRBreakpoint() {}
 
 // at is nothing: the names exist on amd64 only.

@@ -1,7 +1,6 @@
 //go:build cluster
 
-// Package page opens what --report writes in a real browser, without a head,
-// and looks at what is there to be seen.
+// Package pagetest opens the page that --report writes in a headless browser, and checks what the browser shows.
 package pagetest
 
 import (
