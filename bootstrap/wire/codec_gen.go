@@ -11,25 +11,25 @@ import (
 	"time"
 )
 
-// EncodeWindow appends m to w.
+// EncodeWindow appends the encoded form of m to w.
 func EncodeWindow(w *frame.Encoder, m *job.Window) {
 	w.U16(m.Rows)
 	w.U16(m.Cols)
 }
 
-// DecodeWindow takes m off r.
+// DecodeWindow reads m from r. Errors are kept in r.
 func DecodeWindow(r *frame.Decoder, m *job.Window) {
 	m.Rows = r.U16()
 	m.Cols = r.U16()
 }
 
-// EncodePart appends m to w.
+// EncodePart appends the encoded form of m to w.
 func EncodePart(w *frame.Encoder, m *job.Part) {
 	w.U32(uint32(m.First))
 	EncodeNodes(w, m.Nodes)
 }
 
-// DecodePart takes m off r.
+// DecodePart reads m from r. Errors are kept in r.
 func DecodePart(r *frame.Decoder, m *job.Part) {
 	m.First = job.NodeIndex(r.U32())
 	m.Nodes = DecodeNodes(r)
@@ -54,26 +54,26 @@ func (nodeSpanCodec) Decode(r *frame.Decoder) (m NodeSpan) {
 	return m
 }
 
-// DecodeNodeSpans takes a list off r.
+// DecodeNodeSpans reads a list from r and checks its elements. Errors are kept in r.
 func DecodeNodeSpans(r *frame.Decoder) NodeSpans {
 	return frame.DecodeList[NodeSpan, nodeSpanCodec](r, 2, nodesInOrder())
 }
 
-// EncodeLimit appends m to w.
+// EncodeLimit appends the encoded form of m to w.
 func EncodeLimit(w *frame.Encoder, m *job.Limit) {
 	w.Byte(m.Resource)
 	w.U64(m.Soft)
 	w.U64(m.Hard)
 }
 
-// DecodeLimit takes m off r.
+// DecodeLimit reads m from r. Errors are kept in r.
 func DecodeLimit(r *frame.Decoder, m *job.Limit) {
 	m.Resource = r.Byte()
 	m.Soft = r.U64()
 	m.Hard = r.U64()
 }
 
-// EncodeOutput appends m to w.
+// EncodeOutput appends the encoded form of m to w.
 func EncodeOutput(w *frame.Encoder, m *job.Output) {
 	w.Text(m.StdoutFile)
 	w.Text(m.StderrFile)
@@ -87,7 +87,7 @@ func EncodeOutput(w *frame.Encoder, m *job.Output) {
 	EncodeWindow(w, &m.Window)
 }
 
-// DecodeOutput takes m off r.
+// DecodeOutput reads m from r. Errors are kept in r.
 func DecodeOutput(r *frame.Decoder, m *job.Output) {
 	m.StdoutFile = r.TextUpTo(frame.MaxSize)
 	m.StderrFile = r.TextUpTo(frame.MaxSize)
@@ -101,34 +101,34 @@ func DecodeOutput(r *frame.Decoder, m *job.Output) {
 	DecodeWindow(r, &m.Window)
 }
 
-// EncodeStdin appends m to w.
+// EncodeStdin appends the encoded form of m to w.
 func EncodeStdin(w *frame.Encoder, m *job.Stdin) {
 	w.Byte(uint8(m.Mode))
 	w.U32(uint32(m.Rank))
 }
 
-// DecodeStdin takes m off r.
+// DecodeStdin reads m from r. Errors are kept in r.
 func DecodeStdin(r *frame.Decoder, m *job.Stdin) {
 	m.Mode = job.StdinMode(r.Byte())
 	frame.Within(r, m.Mode, 0, job.StdinAll)
 	m.Rank = job.Slot(r.U32())
 }
 
-// EncodeNumberedHosts appends m to w.
+// EncodeNumberedHosts appends the encoded form of m to w.
 func EncodeNumberedHosts(w *frame.Encoder, m *job.NumberedHosts) {
 	w.Text(m.Hosts)
 	w.U32(m.First)
 	w.U32(m.Step)
 }
 
-// DecodeNumberedHosts takes m off r.
+// DecodeNumberedHosts reads m from r. Errors are kept in r.
 func DecodeNumberedHosts(r *frame.Decoder, m *job.NumberedHosts) {
 	m.Hosts = r.TextUpTo(frame.MaxSize)
 	m.First = r.U32()
 	m.Step = r.U32()
 }
 
-// EncodeLaunchOptions appends m to w.
+// EncodeLaunchOptions appends the encoded form of m to w.
 func EncodeLaunchOptions(w *frame.Encoder, m *job.LaunchOptions) {
 	w.Text(m.Launcher)
 	w.Uint(uint64(len(m.Exec)))
@@ -166,7 +166,7 @@ func EncodeLaunchOptions(w *frame.Encoder, m *job.LaunchOptions) {
 	w.Bool(m.Hold)
 }
 
-// DecodeLaunchOptions takes m off r.
+// DecodeLaunchOptions reads m from r. Errors are kept in r.
 func DecodeLaunchOptions(r *frame.Decoder, m *job.LaunchOptions) {
 	m.Launcher = r.TextUpTo(frame.MaxSize)
 	m.Exec = frame.DecodeSlice(r, 1, func() (v string) {
@@ -204,7 +204,7 @@ func DecodeLaunchOptions(r *frame.Decoder, m *job.LaunchOptions) {
 	m.Hold = r.Bool()
 }
 
-// EncodeBinding appends m to w.
+// EncodeBinding appends the encoded form of m to w.
 func EncodeBinding(w *frame.Encoder, m *job.Binding) {
 	w.Byte(uint8(m.Map))
 	w.Bool(m.Fill)
@@ -227,7 +227,7 @@ func EncodeBinding(w *frame.Encoder, m *job.Binding) {
 	w.Bool(m.Data)
 }
 
-// DecodeBinding takes m off r.
+// DecodeBinding reads m from r. Errors are kept in r.
 func DecodeBinding(r *frame.Decoder, m *job.Binding) {
 	m.Map = job.Object(r.Byte())
 	frame.Within(r, m.Map, 0, job.Package)
@@ -253,20 +253,20 @@ func DecodeBinding(r *frame.Decoder, m *job.Binding) {
 	m.Data = r.Bool()
 }
 
-// EncodeRankVariable appends m to w.
+// EncodeRankVariable appends the encoded form of m to w.
 func EncodeRankVariable(w *frame.Encoder, m *job.RankVariable) {
 	w.Text(m.Name)
 	w.Byte(uint8(m.Fact))
 }
 
-// DecodeRankVariable takes m off r.
+// DecodeRankVariable reads m from r. Errors are kept in r.
 func DecodeRankVariable(r *frame.Decoder, m *job.RankVariable) {
 	m.Name = r.TextUpTo(frame.MaxSize)
 	m.Fact = job.Fact(r.Byte())
 	frame.Within(r, m.Fact, 0, job.Facts-1)
 }
 
-// EncodeJob appends m to w.
+// EncodeJob appends the encoded form of m to w.
 func EncodeJob(w *frame.Encoder, m *job.Job) {
 	w.Text(m.ID)
 	w.Raw(m.Secret[:])
@@ -300,7 +300,7 @@ func EncodeJob(w *frame.Encoder, m *job.Job) {
 	}
 }
 
-// DecodeJob takes m off r.
+// DecodeJob reads m from r. Errors are kept in r.
 func DecodeJob(r *frame.Decoder, m *job.Job) {
 	m.ID = r.TextUpTo(frame.MaxSize)
 	r.Raw(m.Secret[:])
@@ -386,14 +386,14 @@ func (m *Ready) Decode(r *frame.Decoder) {
 	m.Failed = r.U32()
 }
 
-// EncodeStatusRun appends m to w.
+// EncodeStatusRun appends the encoded form of m to w.
 func EncodeStatusRun(w *frame.Encoder, m *job.StatusRun) {
 	w.U32(uint32(m.First))
 	w.U32(m.Count)
 	rankwire.EncodeStatus(w, &m.Status)
 }
 
-// DecodeStatusRun takes m off r.
+// DecodeStatusRun reads m from r. Errors are kept in r.
 func DecodeStatusRun(r *frame.Decoder, m *job.StatusRun) {
 	m.First = job.Slot(r.U32())
 	m.Count = r.U32()
@@ -409,18 +409,18 @@ func (statusRunCodec) Decode(r *frame.Decoder) (m job.StatusRun) {
 	return m
 }
 
-// DecodeEndings takes a list off r.
+// DecodeEndings reads a list from r and checks its elements. Errors are kept in r.
 func DecodeEndings(r *frame.Decoder) Endings {
 	return frame.DecodeList[job.StatusRun, statusRunCodec](r, 5, endingsInOrder())
 }
 
-// EncodeMPIFindings appends m to w.
+// EncodeMPIFindings appends the encoded form of m to w.
 func EncodeMPIFindings(w *frame.Encoder, m *job.MPIFindings) {
 	w.Bool(m.SpokePMI)
 	w.Text(m.Library)
 }
 
-// DecodeMPIFindings takes m off r.
+// DecodeMPIFindings reads m from r. Errors are kept in r.
 func DecodeMPIFindings(r *frame.Decoder, m *job.MPIFindings) {
 	m.SpokePMI = r.Bool()
 	m.Library = r.TextUpTo(frame.MaxSize)
@@ -618,7 +618,7 @@ func (placementCodec) Decode(r *frame.Decoder) (m Placement) {
 	return m
 }
 
-// DecodePlacements takes a list off r.
+// DecodePlacements reads a list from r and checks its elements. Errors are kept in r.
 func DecodePlacements(r *frame.Decoder) Placements {
 	return frame.DecodeList[Placement, placementCodec](r, 7, nil)
 }
@@ -658,7 +658,7 @@ func (m *BulkValues) Decode(r *frame.Decoder) {
 	frame.Within(r, m.Values.Size(), 0, rankwire.MaxGather)
 }
 
-// EncodeNodeTimes appends m to w.
+// EncodeNodeTimes appends the encoded form of m to w.
 func EncodeNodeTimes(w *frame.Encoder, m *job.NodeTimes) {
 	w.U32(uint32(m.Node))
 	w.U32(uint32(m.Parent))
@@ -670,7 +670,7 @@ func EncodeNodeTimes(w *frame.Encoder, m *job.NodeTimes) {
 	w.Time(m.Error)
 }
 
-// DecodeNodeTimes takes m off r.
+// DecodeNodeTimes reads m from r. Errors are kept in r.
 func DecodeNodeTimes(r *frame.Decoder, m *job.NodeTimes) {
 	m.Node = job.NodeIndex(r.U32())
 	m.Parent = job.NodeIndex(r.U32())
@@ -695,7 +695,7 @@ func (nodeTimesCodec) Decode(r *frame.Decoder) (m job.NodeTimes) {
 	return m
 }
 
-// DecodeTimings takes a list off r.
+// DecodeTimings reads a list from r and checks its elements. Errors are kept in r.
 func DecodeTimings(r *frame.Decoder) Timings {
 	return frame.DecodeList[job.NodeTimes, nodeTimesCodec](r, 6, nil)
 }
@@ -1221,14 +1221,14 @@ func (m Departed) Encode(w *frame.Encoder) {
 func (m *Departed) Decode(r *frame.Decoder) {
 }
 
-// EncodeRequest appends m to w.
+// EncodeRequest appends the encoded form of m to w.
 func EncodeRequest(w *frame.Encoder, m *ccs.Request) {
 	w.Text(m.Handler)
 	w.U32(uint32(m.PE))
 	w.Bytes(m.Data)
 }
 
-// DecodeRequest takes m off r.
+// DecodeRequest reads m from r. Errors are kept in r.
 func DecodeRequest(r *frame.Decoder, m *ccs.Request) {
 	m.Handler = r.TextUpTo(frame.MaxSize)
 	m.PE = int32(r.U32())
@@ -1288,7 +1288,7 @@ func (memberSpanCodec) Decode(r *frame.Decoder) (m MemberSpan) {
 	return m
 }
 
-// DecodeMemberSpans takes a list off r.
+// DecodeMemberSpans reads a list from r and checks its elements. Errors are kept in r.
 func DecodeMemberSpans(r *frame.Decoder) MemberSpans {
 	return frame.DecodeList[MemberSpan, memberSpanCodec](r, 3, membersInOrder())
 }

@@ -1,6 +1,6 @@
-// Package wire has the messages between agents, and turns them into frames and back. Those that agents relay for
-// ranks are in package rankwire; the Vocabulary here includes them. The package is pure. The file schema.txt
-// describes the messages of both packages, and files *_gen.go are generated from it.
+// Package wire contains the messages between agents, and encodes them as frames and decodes them. Messages that agents
+// relay for ranks are in package rankwire; Vocabulary includes them. The package is pure. The file schema.txt describes
+// the messages of both packages, and the files *_gen.go are generated from it.
 package wire
 
 //go:generate go run ibrun/internal/wiregen
@@ -17,18 +17,19 @@ import (
 
 // Values of Joined.How.
 const (
-	JoinedTaken  uint8 = iota // the agent of the job has the link
-	JoinedNobody              // no agent of the job is there
-	JoinedOther               // the agent has another parent, which is nearer to the root
+	JoinedTaken  uint8 = iota // the agent of the job has taken the link
+	JoinedNobody              // no agent of the job runs on the node
+	JoinedOther               // the agent already has another parent, which is nearer to the root
 )
 
-// NoInput is the Input of a State if the ranks of the node read no standard input: they are not its first ones.
+// NoInput is the Input of a State if the agent replaces a lost one, whose ranks are started again without standard
+// input.
 const NoInput = 1<<32 - 1
 
-// End returns the node after the last one.
+// End returns the index of the node after the last node of s.
 func (s NodeSpan) End() job.NodeIndex { return s.First + job.NodeIndex(s.Count) }
 
-// Nodes returns the nodes that have members.
+// Nodes returns the nodes on which m orders members.
 func (m Session) Nodes() NodeSpans {
 	return frame.ListOf[NodeSpan, nodeSpanCodec](func(yield func(NodeSpan) bool) {
 		for s := range m.Members.All() {
@@ -39,13 +40,13 @@ func (m Session) Nodes() NodeSpans {
 	})
 }
 
-// TimingsOf packs the times of nodes, of which there may be many.
+// TimingsOf returns a list of the times of nodes. It encodes them one by one, so that no slice of them is needed.
 func TimingsOf(nodes iter.Seq[job.NodeTimes]) Timings {
 	return frame.ListOf[job.NodeTimes, nodeTimesCodec](nodes)
 }
 
-// verify refuses nodes that the job does not have, or not with these ranks, and nodes that are named twice or out of
-// order.
+// verify returns an error if a node is not in the layout of the job, has other ranks there or is listed twice, or if
+// the parts of Share are not in ascending order with a gap between neighbours.
 func (m *Launch) verify() error {
 	l, next := m.Job.Layout, job.NodeIndex(0)
 	for i, p := range m.Share {
@@ -64,7 +65,7 @@ func (m *Launch) verify() error {
 	return nil
 }
 
-// verify refuses parts that are out of order or touch, and a head that is in none of them.
+// verify returns an error if Parts are not in ascending order with a gap between neighbours, or do not contain Head.
 func (m *Below) verify() error {
 	next, has := uint64(0), len(m.Parts) == 0
 	for i, p := range m.Parts {
@@ -82,10 +83,14 @@ func (m *Below) verify() error {
 	return nil
 }
 
+// verify returns the error of floorsInOrder.
 func (m *Standing) verify() error { return floorsInOrder(m.Floors, m.Everyone) }
-func (m *Enter) verify() error    { return floorsInOrder(m.Floors, 0) }
 
-// floorsInOrder refuses floors that are not in the order of ranks, or not above the floor of all ranks.
+// verify returns the error of floorsInOrder.
+func (m *Enter) verify() error { return floorsInOrder(m.Floors, 0) }
+
+// floorsInOrder returns an error if floors are not in strictly ascending order of ranks, or one of them is not above
+// everyone, the floor of all ranks.
 func floorsInOrder(floors []RankFloor, everyone uint16) error {
 	for i, f := range floors {
 		if i > 0 && f.Rank <= floors[i-1].Rank || f.Epoch <= everyone {
@@ -95,10 +100,10 @@ func floorsInOrder(floors []RankFloor, everyone uint16) error {
 	return nil
 }
 
-// restartEpoch reports whether an epoch is the first of a start that is not a rank's first start.
+// restartEpoch reports whether an epoch is that of the first program after a restart.
 func restartEpoch(epoch uint16) bool { return job.StartOf(epoch) > 0 && job.ProgramOf(epoch) == 1 }
 
-// blocks returns a check of node blocks.
+// blocks returns a check that a node block has at most rankwire.MaxValue bytes.
 func blocks() func([]byte) error {
 	return func(block []byte) error {
 		if len(block) > rankwire.MaxValue {
@@ -108,13 +113,13 @@ func blocks() func([]byte) error {
 	}
 }
 
-// nodesInOrder returns a check of a list of spans.
+// nodesInOrder returns the check of one list of NodeSpans. Its calls get the spans one after the other.
 func nodesInOrder() func(NodeSpan) error {
 	check := frame.InOrder(job.MaxNodes)
 	return func(s NodeSpan) error { return check(uint32(s.First), s.Count) }
 }
 
-// endingsInOrder returns a check of runs, each of one rank or more.
+// endingsInOrder returns the check of one list of Endings. Its calls get the runs one after the other.
 func endingsInOrder() func(job.StatusRun) error {
 	next := uint64(0)
 	return func(s job.StatusRun) error {
@@ -128,7 +133,7 @@ func endingsInOrder() func(job.StatusRun) error {
 	}
 }
 
-// membersInOrder returns a check of spans. Those that touch differ in their members.
+// membersInOrder returns the check of one list of MemberSpans. Its calls get the spans one after the other.
 func membersInOrder() func(MemberSpan) error {
 	members, last := uint64(0), MemberSpan{}
 	return func(s MemberSpan) error {

@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// FuzzParse checks that there is one encoded form of each message: what decodes is encoded to the same bytes. It
-// starts with all samples.
+// FuzzParse checks that each message has one encoded form: a decoded frame is encoded to the same bytes. The
+// corpus begins with all samples.
 func FuzzParse(f *testing.F) { suite().Fuzz(f) }
 
-// view returns the elements of a list, or what showOpaque returns for other types.
+// view returns the elements of v if it is a list, and otherwise the result of showOpaque.
 func view(v any) any {
 	switch v := v.(type) {
 	case frame.Values:

@@ -16,7 +16,7 @@ import (
 
 func TestHeap(t *testing.T) { suite().Heap(t, 1<<18) }
 
-// dense are the messages that could cost most memory (frametest.Suite.Dense).
+// dense returns for each kind the messages that take the most memory for their size (frametest.Suite.Dense).
 var dense = map[frame.Kind]func(size int) []frame.Message{
 	KindLaunch: denseLaunches,
 	KindOffspring: func(size int) []frame.Message {
@@ -193,7 +193,7 @@ func manyParcels(size int) rankwire.Parcels {
 	return rankwire.NewParcels(parcels...)
 }
 
-// everySecondRank is n ranks of which no two touch.
+// everySecondRank returns n ranks, in spans of one rank with a gap of one rank between them.
 func everySecondRank(n int) rankwire.SlotSpans {
 	spans := make([]rankwire.SlotSpan, min(n, job.MaxRanks/2))
 	for i := range spans {
@@ -202,7 +202,7 @@ func everySecondRank(n int) rankwire.SlotSpans {
 	return rankwire.NewSlotSpans(spans...)
 }
 
-// manyRuns is nodes of names so short that there are that many.
+// manyRuns returns nodes in count runs of one node, each of ten bytes in encoded form.
 func manyRuns(count int) job.Nodes {
 	runs := make([]job.Run, min(count, job.MaxNodes))
 	for i := range runs {
@@ -211,8 +211,8 @@ func manyRuns(count int) job.Nodes {
 	return job.NewNodes(0, runs)
 }
 
-// denseLaunches has jobs with much of each thing, nodes without a pattern, and a
-// share in many pieces.
+// denseLaunches returns Launch messages of about size bytes: with the jobs of jobs, with nodes that cannot be joined in
+// runs, and with the maximum number of parts in Share.
 func denseLaunches(size int) (all []frame.Message) {
 	one := job.NewNodes(0, []job.Run{{Prefix: "a", Count: 1, Ranks: 1}})
 	all = jobs(size, func(j *job.Job) frame.Message { return Launch{Job: j, Nodes: one} })
@@ -233,7 +233,8 @@ func denseLaunches(size int) (all []frame.Message) {
 	return append(all, Launch{Job: of(nodes), Nodes: nodes}, l)
 }
 
-// jobs are jobs of a node with much of one thing each.
+// jobs returns a message for each job that has as many elements of one field as fit into size bytes. The function of
+// makes the message of a job.
 func jobs(size int, of func(*job.Job) frame.Message) (all []frame.Message) {
 	words := make([]string, size)
 	for _, fill := range []func(j *job.Job){
@@ -266,8 +267,8 @@ func jobs(size int, of func(*job.Job) frame.Message) (all []frame.Message) {
 	return all
 }
 
-// A job of a size that is used is not refused for its many small parts: 200,000
-// words of a byte are 2 MiB with their pointers, which is what a program can be given.
+// TestDenseEnough checks that a job is accepted if its arguments are as many as Linux accepts for a program: 200,000
+// arguments of one byte take 2 MiB with their pointers, the default limit.
 func TestDenseEnough(t *testing.T) {
 	for i, m := range denseLaunches(200 << 10) {
 		require.NoError(t, Vocabulary.Check(m, 0), i)

@@ -8,7 +8,7 @@ import (
 	"ibrun/bootstrap/wire/rankwire"
 )
 
-// Numbers of kinds.
+// Kinds of messages.
 const (
 	KindLaunch         frame.Kind = 1
 	KindReady          frame.Kind = 2
@@ -73,7 +73,7 @@ const (
 	KindTableValues    frame.Kind = 125
 )
 
-// Vocabulary is what agents send to each other. Kinds of package rankwire are included if agents relay them.
+// Vocabulary contains the kinds that agents send to each other, with those that they relay for ranks.
 var Vocabulary = frame.Vocabulary{
 	KindLaunch:              {Name: "Launch", From: frame.Parent, Parse: parseLaunch, Once: true},
 	KindReady:               {Name: "Ready", From: frame.Child, Parse: parseReady},

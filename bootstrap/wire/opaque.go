@@ -8,7 +8,7 @@ import (
 	"ibrun/internal/job"
 )
 
-// EncodeNodes writes a table of nodes.
+// EncodeNodes appends the encoded form of n to w.
 func EncodeNodes(w *frame.Encoder, n job.Nodes) {
 	w.U32(uint32(n.Base()))
 	runs := 0
@@ -21,7 +21,7 @@ func EncodeNodes(w *frame.Encoder, n job.Nodes) {
 	}
 }
 
-// DecodeNodes keeps the runs as they came.
+// DecodeNodes reads a table of nodes from r. The table keeps its runs in encoded form. Errors are kept in r.
 func DecodeNodes(r *frame.Decoder) job.Nodes {
 	base := job.Slot(r.U32())
 	nodes, ranks := uint64(0), uint64(base)
@@ -54,16 +54,16 @@ func DecodeNodes(r *frame.Decoder) job.Nodes {
 	}
 	n, ok := job.UnpackNodes(base, runs, string(packed))
 	if !ok {
-		r.Fail(frame.ErrCanonical) // runs that should have been one
+		r.Fail(frame.ErrCanonical) // two runs could be joined
 	}
 	return n
 }
 
-// runLeast is the least size of a run, in bytes.
+// runLeast is the minimum size of a run in encoded form, in bytes.
 const runLeast = 9
 
-// EncodePrograms writes programs. Of those that have their surroundings from the one before, which
-// with --multi-prog may be a thousand, these are written once.
+// EncodePrograms appends the encoded form of programs to w. The environment and the directory are omitted if they are
+// those of the previous program. With --multi-prog, a job may have a thousand programs with the same environment.
 func EncodePrograms(w *frame.Encoder, programs []job.Program) {
 	w.Uint(uint64(len(programs)))
 	for i, p := range programs {
@@ -83,10 +83,12 @@ func EncodePrograms(w *frame.Encoder, programs []job.Program) {
 	}
 }
 
+// sameAround reports whether two programs have the same Env, Drop and Dir.
 func sameAround(a, b job.Program) bool {
 	return slices.Equal(a.Env, b.Env) && slices.Equal(a.Drop, b.Drop) && a.Dir == b.Dir
 }
 
+// DecodePrograms reads programs from r. Programs with the same environment share its memory. Errors are kept in r.
 func DecodePrograms(r *frame.Decoder) []job.Program {
 	var before *job.Program
 	return frame.DecodeSlice(r, 7, func() job.Program {

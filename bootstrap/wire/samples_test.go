@@ -10,7 +10,7 @@ import (
 	"ibrun/internal/job"
 )
 
-// suite has at least one message of each kind.
+// suite returns the tests of the vocabulary, with at least one sample of each kind.
 func suite() frametest.Suite {
 	return frametest.Suite{
 		Vocabulary: Vocabulary, Speakers: frame.Parent | frame.Child | frame.Root,
@@ -23,7 +23,7 @@ func suite() frametest.Suite {
 	}
 }
 
-// relayedSamples has a message of each kind that ranks say, too.
+// relayedSamples returns a message of each kind of package rankwire that agents relay.
 func relayedSamples() []frame.Message {
 	return []frame.Message{
 		rankwire.Ask{Rank: 70000}, rankwire.Answer{What: rankwire.NoRank}, rankwire.Collect{Op: 1},
@@ -155,7 +155,7 @@ func samples() []frame.Message {
 	}
 }
 
-// moreSamples set what samples leave at zero.
+// moreSamples returns messages with values in the fields that are zero in all messages of samples.
 func moreSamples() []frame.Message {
 	full := *samples()[0].(Launch).Job
 	for i := range full.Secret {
@@ -195,7 +195,7 @@ func moreSamples() []frame.Message {
 	}
 }
 
-// showOpaque returns the content of tables.
+// showOpaque returns the content of a table of nodes or a layout, whose fields are unexported; and nil for other types.
 func showOpaque(v any) any {
 	switch v := v.(type) {
 	case job.Nodes:

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// Limits.
+// Limits of messages and their fields.
 const (
 	MaxData          = 32 << 10           // bytes of output or input in one message
-	MaxSlowSessions  = 8                  // sessions in one Waiting: a person reads a few names
-	MaxParts         = 1 << 12            // parts of the share of a Launch
+	MaxSlowSessions  = 8                  // slow sessions that one Waiting names
+	MaxParts         = 1 << 12            // parts in Share of a Launch
 	MaxLevel         = 1 << 20            // depth of an agent in the tree
-	MaxBelow         = 16                 // parts of a Below: an agent whose nodes are in more pieces is not adopted
-	MaxTimes         = 1 << 18            // nodes of one Times, so that it remains a frame
+	MaxBelow         = 16                 // parts in a Below; an agent whose nodes form more parts is not adopted
+	MaxTimes         = 1 << 18            // nodes in one Times; more would not fit into a frame
 	MaxMembers       = job.MaxNodes       // members of a session
 	MaxMembersOnNode = job.MaxRanksOnNode // members of a session on one node
 )
@@ -27,77 +27,77 @@ const (
 type FaultKind uint8
 
 const (
-	FaultRank     FaultKind = 1 // a rank ended badly, or well but left its peers waiting: Rank, Status
-	FaultFork     FaultKind = 2 // ranks could not be started: Rank, Count, Status, Cause
-	FaultLaunch   FaultKind = 3 // a session failed, and with it Nodes agents: Phase, Cause, Tail
-	FaultLost     FaultKind = 4 // an agent was lost after it came up, with it Nodes agents
-	FaultAbort    FaultKind = 5 // a rank asked for the end of the job: Rank, Status, Cause
-	FaultFallback FaultKind = 6 // a session failed and another one from elsewhere succeeded: Phase, Cause
-	FaultRollback FaultKind = 7 // a rank asked that all start again: Rank, Status, Cause
+	FaultRank     FaultKind = 1 // a rank failed, or exited with code 0 and left its peers waiting; sets Rank, Status
+	FaultFork     FaultKind = 2 // ranks could not be started; sets Rank, Count, Status, Cause
+	FaultLaunch   FaultKind = 3 // a session failed, so Nodes agents are missing; sets Phase, Cause, Tail
+	FaultLost     FaultKind = 4 // an agent was lost after it had started, and Nodes agents with it
+	FaultAbort    FaultKind = 5 // a rank requested the end of the job; sets Rank, Status, Cause
+	FaultFallback FaultKind = 6 // a session failed, and a session from another node succeeded; sets Phase, Cause
+	FaultRollback FaultKind = 7 // a rank requested that all ranks start again; sets Rank, Status, Cause
 )
 
-// DaemonInputKind says what a daemon reads, and whether it is a debugger, which gets the process of its rank.
+// DaemonInputKind is the standard input of a daemon. A debugger is attached to the process of its rank.
 type DaemonInputKind uint8
 
 const (
-	ReadsNothing     DaemonInputKind = 0 //
-	ReadsPipe        DaemonInputKind = 1 //
-	DebugsByTerminal DaemonInputKind = 2 //
-	DebugsByPipe     DaemonInputKind = 3 //
+	ReadsNothing     DaemonInputKind = 0 // the daemon has no input
+	ReadsPipe        DaemonInputKind = 1 // input arrives through a pipe
+	DebugsByTerminal DaemonInputKind = 2 // a debugger whose input arrives through a terminal
+	DebugsByPipe     DaemonInputKind = 3 // a debugger whose input arrives through a pipe
 )
 
-// NodeSpan is the nodes [First, First+Count) of a job.
+// NodeSpan is the range [First, First+Count) of node indices of a job.
 type NodeSpan struct {
 	First job.NodeIndex
 	Count uint32
 }
 
-// NodeSpans is a list of nodes in order. No two of its spans touch.
+// NodeSpans is a list of spans of one node or more in ascending order, with a gap between neighbours.
 type NodeSpans = frame.List[NodeSpan, nodeSpanCodec]
 
 type nodeSpanCodec struct{}
 
-// NewNodeSpans packs elements.
+// NewNodeSpans returns a list of the given elements.
 func NewNodeSpans(list ...NodeSpan) NodeSpans {
 	return frame.ListOf[NodeSpan, nodeSpanCodec](slices.Values(list))
 }
 
-// Launch is the first frame to a child: the job, and the nodes that the child is responsible for. The child serves
-// the first node of Nodes, and starts the others and those of Share.
+// Launch is the first frame to a child. It contains the job and the nodes that the child is responsible for. The child
+// runs on the first node of Nodes, and starts agents on the other nodes of Nodes and on those of Share.
 type Launch struct {
 	Job       *job.Job
-	Nodes     job.Nodes     // with the ranks on each
-	Share     []job.Part    // in order; no two of them touch
-	First     job.NodeIndex // index of its first node in the job
+	Nodes     job.Nodes     // with the number of ranks on each node
+	Share     []job.Part    // in ascending order, with a gap between neighbours
+	First     job.NodeIndex // index of the first node of Nodes in the job
 	Level     uint32        // depth of the child in the tree; the root is 0
 	Credit    uint32        // bytes of Output that may be sent before the first Grant
-	SessionMs uint32        // how long the session to the agent took
-	Replaces  bool          // the agent replaces a lost one: Standing follows, and its ranks wait for Respawn
+	SessionMs uint32        // time that it took to open the session to the child, in milliseconds
+	Replaces  bool          // the child replaces a lost agent: Standing follows, and ranks start by Respawn
 }
 
-// Ready says that every agent of a subtree runs or has failed.
+// Ready reports that every agent of a subtree runs or has failed.
 type Ready struct {
-	Up, Failed uint32 // agents
+	Up, Failed uint32 // numbers of agents
 }
 
-// Endings says how ranks ended. The runs are in order and do not overlap.
+// Endings tells how ranks ended. Its runs have one rank or more, are in ascending order and do not overlap.
 type Endings = frame.List[job.StatusRun, statusRunCodec]
 
 type statusRunCodec struct{}
 
-// NewEndings packs elements.
+// NewEndings returns a list of the given elements.
 func NewEndings(list ...job.StatusRun) Endings {
 	return frame.ListOf[job.StatusRun, statusRunCodec](slices.Values(list))
 }
 
-// Exit is the last message of a subtree: how its ranks ended, merged into runs, and what else is to be reported.
+// Exit is the last message of a subtree. A run is consecutive ranks that ended with the same status.
 type Exit struct {
 	Runs      Endings
-	Truncated uint64 // bytes of output that were dropped
+	Truncated uint64 // bytes of output that were discarded
 	MPI       job.MPIFindings
 }
 
-// Output carries what a rank wrote to standard output or standard error.
+// Output carries data that a rank wrote to standard output (Stream 1) or standard error (Stream 2).
 type Output struct {
 	Rank   job.Slot
 	Stream uint8
@@ -113,7 +113,7 @@ type Grant struct {
 type Stdin struct {
 	Data   []byte
 	EOF    bool
-	Window job.Window // if not zero, the terminal has this size from here on
+	Window job.Window // new size of the terminal after Data; zero if it is unchanged
 }
 
 // StdinRoom allows N more bytes of Stdin.
@@ -121,54 +121,54 @@ type StdinRoom struct {
 	N uint32
 }
 
-// Signal is delivered to the process group of every rank. On the way up it is a confirmation or a request.
+// Signal orders that a signal is delivered to the process group of every rank. Up the tree, it confirms a SIGTSTP, or
+// requests that the root sends a signal to all ranks.
 type Signal struct {
 	Number uint8
 }
 
-// End orders the end of the job: SIGCONT and Signal now, SIGKILL after the grace period.
+// End orders the end of the job. Ranks get SIGCONT and Signal at once, and SIGKILL after the grace period.
 type End struct {
 	Signal  uint8
 	GraceMs uint32
 }
 
-// Fault reports one failure at once, before Exit.
+// Fault reports one failure as soon as it is detected. Ranks that fail are in Exit, too.
 type Fault struct {
 	What     FaultKind
 	Node     job.NodeIndex
-	Nodes    uint32 // nodes concerned, from Node on
+	Nodes    uint32 // number of affected nodes, from Node on
 	Rank     job.Slot
-	Count    uint32 // ranks concerned, from Rank on
+	Count    uint32 // number of affected ranks, from Rank on
 	Status   job.Status
-	Awaited  bool   // of FaultRank: the rank had joined its peers by PMI or PMIx, and neither finalized nor aborted
+	Awaited  bool   // of FaultRank: the rank had joined by PMI or PMIx, and neither finalized nor aborted
 	Host     string // of Node
-	Parent   string // host of the agent that saw it
-	Phase    string // of FaultLaunch
+	Parent   string // host of the agent that detected the failure
+	Phase    string // of FaultLaunch and FaultFallback: step in which the session failed
 	Cause    string
-	Tail     string // the session's last lines
-	AgeMs    uint32 // time since it was seen
-	Excused  bool   // of FaultRank: the job continues without the rank, because its program asked for that
+	Tail     string // last lines of output of the session
+	AgeMs    uint32 // time since the failure was detected
+	Excused  bool   // of FaultRank: the job continues without the rank, as its program requested
 	SilentMs uint32 // of FaultLost: time since the last frame of the agent
 }
 
-// SlowSession is one session that has not come up yet.
+// SlowSession is a session, or a start of ranks, that has not succeeded yet and has taken three seconds or longer.
 type SlowSession struct {
 	Node        job.NodeIndex
 	Host, Phase string
-	ForMs       uint32
+	ForMs       uint32 // time since its start
 }
 
-// Waiting names slow sessions. It is sent at most every few seconds, and never in a launch that takes less than
-// three.
+// Waiting names slow sessions for the user. An agent reports its own sessions at most once in five seconds.
 type Waiting struct {
 	Items []SlowSession
 }
 
-// Heartbeat shows that the sender's loop runs. It is sent on links that are idle for two seconds.
+// Heartbeat shows that the sender's event loop runs. It is sent on a link that has been idle for two seconds.
 type Heartbeat struct {
 }
 
-// Blocks has the node blocks of a subtree on the way up, and those of all nodes on the way down.
+// Blocks carries the node blocks of a subtree up the tree, and those of all nodes down the tree.
 type Blocks struct {
 	Values frame.Values
 }
@@ -178,39 +178,39 @@ type Placement struct {
 	Rank    job.Slot
 	CPUs    string // Cpus_allowed_list of /proc/PID/status
 	Mems    string // Mems_allowed_list
-	Ended   bool   // before the kernel was asked: CPUs and Mems are those that the rank was started with
-	Policy  string // of memory: "interleave 0-1", "prefer 2"; empty: the kernel's default, which is local
-	HCA     string // "mlx5_0:1"; or empty
-	Drawing string
+	Ended   bool   // the rank ended before its status was read; CPUs and Mems are those that it was started with
+	Policy  string // memory policy, as "interleave 0-1" or "prefer 2"; empty for the default, local allocation
+	HCA     string // InfiniBand adapter and port, as "mlx5_0:1"; or empty
+	Drawing string // CPUs of the rank, drawn as text
 }
 
-// Placements lists the places of ranks.
+// Placements is a list of placements.
 type Placements = frame.List[Placement, placementCodec]
 
 type placementCodec struct{}
 
-// NewPlacements packs elements.
+// NewPlacements returns a list of the given elements.
 func NewPlacements(list ...Placement) Placements {
 	return frame.ListOf[Placement, placementCodec](slices.Values(list))
 }
 
-// Placed says where the ranks of one node run, as its kernel reports it after they were started. It is sent only if
-// the user asked for it.
+// Placed reports where the ranks of one node run, as the kernel reports it after their start. It is sent only with
+// --report-bindings or --display.
 type Placed struct {
 	Node    job.NodeIndex
 	Host    string
-	Picture string // the node, drawn or as JSON; empty unless --display topo
+	Picture string // topology of the node, drawn as text or as JSON; empty without --display topo
 	Ranks   Placements
 }
 
-// BulkFetch says on the way up that a node needs all values that PMI clients of all nodes have put by a fence. On the
-// way down it asks each subtree for its own values.
+// BulkFetch requests all values that PMI clients have put before a fence. Up the tree, it requests the values of all
+// nodes for a node that needs them. Down the tree, it requests the values of the receiver's subtree.
 type BulkFetch struct {
 	Fence uint32
 }
 
-// BulkValues has the values of a subtree's nodes on the way up, one for each node that has something, and those of
-// all nodes on the way down to those that asked.
+// BulkValues answers BulkFetch. Up the tree, it carries the values of a subtree, with one element for each node that
+// has values. Down the tree, it carries those of all nodes to the subtrees that requested them.
 type BulkValues struct {
 	Fence  uint32
 	Values frame.Values
@@ -221,237 +221,243 @@ type Timings = frame.List[job.NodeTimes, nodeTimesCodec]
 
 type nodeTimesCodec struct{}
 
-// NewTimings packs elements.
+// NewTimings returns a list of the given elements.
 func NewTimings(list ...job.NodeTimes) Timings {
 	return frame.ListOf[job.NodeTimes, nodeTimesCodec](slices.Values(list))
 }
 
-// Times describes how the launch of a subtree went. It is sent right before Ready, and only if the job asks for it.
-// Its times have a resolution of a microsecond.
+// Times reports when each step of the launch of a subtree happened. It is sent right before Ready, and only if the
+// launch is measured (LaunchOptions.Timed). Times have a resolution of one microsecond.
 type Times struct {
-	Span    time.Duration // from when the sender got its Launch until it sent this
-	Missing uint32        // nodes that were left out
-	Nodes   Timings       // the sender's own first
+	Span    time.Duration // from the receipt of Launch to the sending of Times
+	Missing uint32        // number of nodes that were left out
+	Nodes   Timings       // the node of the sender is the first
 }
 
-// Steal asks a child that is slow to return half of the nodes that it has not begun. The child answers with Return,
-// or not at all if there are none.
+// Steal requests that a slow child returns half of the nodes whose sessions it has not started. The child answers with
+// one Return for each part. It does not answer if there are no such nodes.
 type Steal struct {
 }
 
-// Return gives nodes to the parent, which starts them from then on.
+// Return gives nodes back to the parent, which then starts their agents.
 type Return struct {
 	Part   job.Part
-	Barren bool   // the sender could reach no node at all
-	Phase  string // in which the session to the first of them failed
-	Cause  string // of that failure; empty if no session was tried
+	Barren bool   // all sessions of the sender have failed so far
+	Phase  string // step in which the session to the first node of Part failed
+	Cause  string // of that failure; empty if no session was started
 }
 
-// Membership says which nodes take part in the job for good, so that ranks may start.
+// Membership announces the final nodes of the job, after which ranks may start.
 type Membership struct {
 	FirstHost string    // host of rank 0
 	Dropped   NodeSpans // nodes that the job continues without
-	Hosts     string    // replaces the job's, without those that are dropped; empty: not known
+	Hosts     string    // replaces Job.Hosts, without the dropped nodes; empty if it is not needed
 }
 
-// Sweep tells an agent that has no job to kill what a lost agent of its node has left (decisions/0022).
+// Sweep orders an agent without a job to kill the processes that a lost agent of its node has left
+// (decisions/0022).
 type Sweep struct {
 	Job     string        // the job's ID
-	Node    job.NodeIndex // as the ranks were told it
-	GraceMs uint32        // for processes that a living agent is ending
+	Node    job.NodeIndex // index of the node, as in the environment of its ranks
+	GraceMs uint32        // time that an agent of the job that still runs has to end its processes
 }
 
-// Swept answers Sweep, and is the last message.
+// Swept is the reply to Sweep and the last message on the link.
 type Swept struct {
-	Killed uint32 // processes
-	Left   string // what still runs, for the user; or empty
+	Killed uint32 // number of killed processes
+	Left   string // processes that still run, for the user; or empty
 }
 
-// Offspring is the first frame to the ibrun that a root starts for a SpawnJob: the job of the rank that asks, and
-// what the new job inherits. Names, and one JobSpawned, follow on the same descriptor.
+// Offspring is the first frame to the process of ibrun that a root starts for a SpawnJob. It contains the job of the
+// spawning rank and the options that the new job inherits. Name messages and one JobSpawned follow on the same
+// descriptor.
 type Offspring struct {
-	Job       *job.Job  // of the rank that asks
-	Alloc     job.Nodes // hosts and slots that ranks may be placed on
+	Job       *job.Job  // of the spawning rank
+	Alloc     job.Nodes // hosts and slots on which the new ranks may be placed
 	Spawn     rankwire.SpawnJob
-	Tree      string // as the user wrote it; Job has what became of it there
+	Tree      string // value of --tree; Job.Launch has the tree that was chosen for Job
 	KillOnBad bool
 	Preflight bool
 	Wait      time.Duration
-	Prefix    string // pattern of what lines of output begin with
+	Prefix    string // pattern of the prefix of each line of output
 	Label     bool
 	Timestamp bool
 	Quiet     bool
 	Verbose   uint32
 }
 
-// Floor says that ranks count from an epoch on (decisions/0020). Programs of these ranks with an older epoch end
-// first. Op is the number of the last collective that they took no part in: all ranks continue after it.
+// Floor announces a floor, the oldest valid epoch of the ranks [First, First+Count) (decisions/0020). Programs of
+// these ranks with an older epoch are ended. The restarted ranks take no part in collectives up to Op. The next
+// collective of all ranks has the number Op+1.
 type Floor struct {
-	Serial uint32 // counted from 1
+	Serial uint32 // number of the floor in the job, from 1
 	Op     uint32
 	First  job.Slot
 	Count  uint32
-	Epoch  uint16 // the first of a start (job.Epoch)
+	Epoch  uint16 // of the first program after a restart (job.Epoch)
 }
 
-// FloorSet says that all agents of a subtree have the floors up to Serial.
+// FloorSet reports that all agents of a subtree have received the floors up to Serial.
 type FloorSet struct {
 	Serial uint32
 }
 
-// Respawn orders that ranks start again.
+// Respawn orders that the ranks [First, First+Count) start again.
 type Respawn struct {
-	Serial uint32 // of their floor
+	Serial uint32 // of the Floor of these ranks
 	First  job.Slot
 	Count  uint32
 	Epoch  uint16
 }
 
-// Respawned answers Respawn for ranks of one node: they run, or Cause says why they cannot.
+// Respawned is the reply to Respawn for ranks of one node. They run, or Cause says why they could not be started.
 type Respawned struct {
 	Serial uint32
 	First  job.Slot
 	Count  uint32
-	Code   uint8 // as of a rank that could not be started; 0 if they run
+	Code   uint8 // exit code for ranks that could not be started; 0 if they run
 	Cause  string
 }
 
-// Recall orders that all ranks end, so that they can start again: SIGTERM now, SIGKILL after the grace period.
+// Recall orders that all ranks end, so that they can start again. Ranks get SIGTERM at once, and SIGKILL after the
+// grace period.
 type Recall struct {
-	Serial  uint32 // counted from 1
+	Serial  uint32 // number of the Recall in the job, from 1
 	GraceMs uint32
 }
 
-// Recalled says that no rank of a subtree runs and nothing of them is left, or why this is impossible.
+// Recalled is the reply to Recall. No process of the ranks of the subtree is left, or Cause says why the ranks cannot
+// start again.
 type Recalled struct {
 	Serial uint32
 	Cause  string
 }
 
-// Rest says that all ranks of a subtree have ended, as far as floors up to Serial are concerned. The subtree stays,
-// because its ranks may be started again.
+// Rest reports that all ranks of a subtree have ended, with all floors up to Serial applied. The agents keep running,
+// because ranks may be started again.
 type Rest struct {
 	Serial uint32
 }
 
-// Replace orders the parent of an agent that was lost to start another one in its place. Part is the node's, with the
-// host of the new agent.
+// Replace orders the parent of a lost agent to start another agent in its place.
 type Replace struct {
-	Number uint32 // of the order among all of the job, from 1
-	Part   job.Part
+	Number uint32   // number of the Replace in the job, from 1
+	Part   job.Part // the index of the lost node and its ranks, with the host of the new agent
 }
 
-// Replaced answers Replace: the new agent is ready, or Cause says why there is none.
+// Replaced is the reply to Replace. The new agent is ready, or Cause says why it could not be started.
 type Replaced struct {
 	Number uint32
 	Node   job.NodeIndex
 	Cause  string
 }
 
-// RankFloor is the floor of one rank, which is above that of all.
+// RankFloor is the floor of one rank, if it is above the floor of all ranks.
 type RankFloor struct {
 	Rank  job.Slot
 	Epoch uint16
 }
 
-// Standing tells an agent that replaces another how far the job has come.
+// Standing gives the state of the job to an agent that replaces a lost one.
 type Standing struct {
 	Number   uint32      // of the Replace
-	Signals  uint32      // frames of Signal that its parent has received
-	Serial   uint32      // of the newest floor
-	Op       uint32      // collectives up to this number have failed
+	Signals  uint32      // number of Signal messages that the parent has received from above
+	Serial   uint32      // of the newest Floor
+	Op       uint32      // number of the last collective that failed because of a restart
 	Recall   uint32      // serial of the newest Recall
-	Everyone uint16      // floor of all ranks; or 0
-	Floors   []RankFloor // in the order of ranks
+	Everyone uint16      // floor of all ranks; 0 if there is none
+	Floors   []RankFloor // in ascending order of ranks
 }
 
-// Below says which children an agent has, one frame for each, so that its parent can adopt them (decisions/0021).
+// Below describes one child of the sender, so that the parent can adopt the child if the sender is lost
+// (decisions/0021). An agent sends a set of them, one for each child, or an empty one if it has no child.
 type Below struct {
-	Left  uint32        // frames of the set that follow; the first has the most
-	Key   job.NodeIndex // of the child's node as it was launched
-	Head  job.NodeIndex // the same node by its index now
-	Parts []job.Part    // all nodes of the child, in order; empty if the agent has no child
+	Left  uint32        // number of messages of the set that follow this one
+	Key   job.NodeIndex // index of the child's node when it was launched
+	Head  job.NodeIndex // current index of the child's node
+	Parts []job.Part    // all nodes of the child's subtree in ascending order; empty if the agent has no child
 }
 
-// Join tells an agent that has no job to hand its link to the agent of a job on its node.
+// Join orders an agent without a job to pass its link to the agent of a running job on the same node.
 type Join struct {
 	Job   string        // the job's ID
-	Key   job.NodeIndex // of the node
-	Level uint32        // of the agent that sends this
-	Lines bool          // the answer may be held until a line ends
+	Key   job.NodeIndex // index of the node when it was launched
+	Level uint32        // depth of the sender in the tree; the root is 0
+	Lines bool          // the launcher may buffer lines, so the answer must end with a newline
 }
 
-// Joined answers Join with JoinedTaken, JoinedNobody or JoinedOther. After JoinedTaken the agent of the job reads and
-// writes the link.
+// Joined is the reply to Join. How is JoinedTaken, JoinedNobody or JoinedOther. After JoinedTaken, the agent of the job
+// reads and writes the link.
 type Joined struct {
 	How uint8
 }
 
-// Resume is the first message of a link to an agent that has lost its parent.
+// Resume is the first message on a new link to an agent that has lost its parent.
 type Resume struct {
 	Credit uint32 // bytes of Chunk that may be sent before the first Grant
 }
 
-// State says what an agent has received of what comes down, so that the parent repeats the rest.
+// State is the reply to Resume. It reports which messages an agent has received from above, so that the new parent
+// repeats the messages that were lost.
 type State struct {
-	Signals  uint32 // frames
-	Input    uint32 // frames of Stdin; or NoInput
-	Held     uint32 // bytes of Stdin that it has not passed on
-	Released uint32 // number of the newest collective that was released to it
-	Floor    uint32 // serial of the newest floor
+	Signals  uint32 // number of Signal messages
+	Input    uint32 // number of Stdin messages; or NoInput
+	Held     uint32 // bytes of Stdin that the agent has not passed on
+	Released uint32 // number of the newest collective of which it has received Release
+	Floor    uint32 // serial of the newest Floor
 	Respawn  uint32 // serial of the newest Respawn
-	Replaces uint32 // number of the Replace by which it was started, while it waits for its Respawn; otherwise 0
-	Begun    bool   // its ranks were ordered to start, or wait for Respawn
+	Replaces uint32 // number of the Replace that started the agent, while it waits for Respawn; otherwise 0
+	Begun    bool   // its ranks were ordered to start, or the agent replaces a lost one
 }
 
-// Report is a Fault with a number, so that it counts once.
+// Report carries a Fault with a number, so that a repeated report is recognized.
 type Report struct {
-	Node     job.NodeIndex // of the agent that numbers it
-	Serial   uint32        // counted from 1 at each node
-	Repaired bool          // of FaultLost: the agents below continue
+	Node     job.NodeIndex // index of the node that has reported the failure
+	Serial   uint32        // number of the report of that node; a replacement begins at 65,536 times its Replace number
+	Repaired bool          // of FaultLost: the agents below the lost one continue
 	Fault    Fault
 }
 
-// Passed says that the root has the reports of a node up to a number.
+// Passed confirms that the root has received the reports of a node up to Serial.
 type Passed struct {
 	Node   job.NodeIndex
 	Serial uint32
 }
 
-// Chunk is an Output with its place in the stream.
+// Chunk carries an Output with its position in the stream.
 type Chunk struct {
-	At     uint64 // bytes of the stream before it, in all starts of the rank
+	At     uint64 // number of bytes of the stream before it, in all starts of the rank
 	Output Output
 }
 
-// Query asks the ranks of a subtree something (decisions/0025). ID is the root's, counted from 1.
+// Query carries a Question to a subtree (decisions/0025). The root numbers queries from 1.
 type Query struct {
 	ID uint32
 	rankwire.Question
 }
 
-// Reply answers a Query for the whole subtree. It comes once, and no later than the Query's patience and the time on
-// the way.
+// Reply is the only reply of a subtree to a Query. It is sent no later than PatienceMs after the Query arrived.
 type Reply struct {
 	ID uint32
 	rankwire.Standings
 }
 
-// Daemons orders a process on each selected node of a subtree (decisions/0028). ID is the root's, counted from 1.
-// Input, OfRank and Window belong to the only daemon of an order that reads. It runs beside one rank, and PerRank and
-// Nodes are set, too.
+// Daemons orders that a program, a daemon, runs on each selected node of a subtree (decisions/0028). The root numbers
+// orders from 1. If Input is not ReadsNothing, the order is for one daemon, which runs beside the rank OfRank. PerRank
+// is set then, and Nodes has one span.
 type Daemons struct {
 	ID      uint32
-	PerRank bool      // one beside each rank instead
-	Nodes   NodeSpans // empty: all
+	PerRank bool      // one daemon for each rank instead of one for each node
+	Nodes   NodeSpans // empty for all nodes
 	Argv    rankwire.Strings
 	Credit  uint32 // bytes of DaemonOutput that may be sent before the first DaemonGrant
 	Input   DaemonInputKind
 	OfRank  job.Slot
-	Window  job.Window // of the terminal of DebugsByTerminal
+	Window  job.Window // size of the terminal of DebugsByTerminal
 }
 
-// DaemonOutput carries what a daemon wrote. Number is that of its node, or the slot of its rank.
+// DaemonOutput carries data that a daemon wrote to standard output (Stream 1) or standard error (Stream 2). Number is
+// the index of its node, or the slot of its rank if PerRank is set.
 type DaemonOutput struct {
 	ID, Number uint32
 	Stream     uint8
@@ -463,38 +469,38 @@ type DaemonGrant struct {
 	ID, N uint32
 }
 
-// DaemonsEnd kills the daemons of an order. They are reported as usual.
+// DaemonsEnd orders that the daemons of an order are killed. DaemonsEnded reports them like daemons that exit.
 type DaemonsEnd struct {
 	ID uint32
 }
 
-// DaemonsEnded says how the daemons of an order have ended in a whole subtree. It is the last message about them.
+// DaemonsEnded reports how the daemons of an order have ended in a subtree. It is the last message of the order.
 type DaemonsEnded struct {
 	ID uint32
 	rankwire.DaemonEnds
 }
 
-// Enter lets the ranks of an agent that has joined a running job start (decisions/0030). They count collectives after
-// Op.
+// Enter orders an agent that has joined a running job to start its ranks (decisions/0030).
 type Enter struct {
-	Op      uint32
-	Start   uint8       // of its ranks (job.Epoch)
-	Resizes uint32      // changes of the job's size, this one included
-	Floors  []RankFloor // in the order of ranks
+	Op      uint32      // number of the last collective before the ranks joined
+	Start   uint8       // start number of the ranks (job.Epoch)
+	Resizes uint32      // number of changes of the job's size, including this one
+	Floors  []RankFloor // in ascending order of ranks
 }
 
-// Departed says that nothing is left on the nodes of a subtree that had to leave.
+// Departed reports that the nodes of a subtree that leave the job run no more processes of the job.
 type Departed struct {
 }
 
-// CCSRequest is a client's request for the process that is a rank (decisions/0029). ID is the root's.
+// CCSRequest carries the request of a Converse client to a rank of a Charm++ program (decisions/0029). The root
+// chooses ID.
 type CCSRequest struct {
 	ID   uint32
 	Rank job.Slot
 	ccs.Request
 }
 
-// CCSReply answers CCSRequest with Data, or Trouble says why there is no reply.
+// CCSReply is the reply to CCSRequest. If Trouble is not empty, it says why the rank has not replied.
 type CCSReply struct {
 	ID      uint32
 	Rank    job.Slot
@@ -502,74 +508,75 @@ type CCSReply struct {
 	Data    []byte
 }
 
-// MemberSpan is nodes that have the same number of members each. Members are numbered node by node.
+// MemberSpan is consecutive nodes with Each session members per node. Members are numbered in the order of nodes.
 type MemberSpan struct {
 	Nodes NodeSpan
 	Each  uint32
 }
 
-// MemberSpans is a list of nodes in order. Spans that touch differ in Each.
+// MemberSpans is a list of spans in ascending order. Spans without a gap between them differ in Each.
 type MemberSpans = frame.List[MemberSpan, memberSpanCodec]
 
 type memberSpanCodec struct{}
 
-// NewMemberSpans packs elements.
+// NewMemberSpans returns a list of the given elements.
 func NewMemberSpans(list ...MemberSpan) MemberSpans {
 	return frame.ListOf[MemberSpan, memberSpanCodec](slices.Values(list))
 }
 
-// Session orders daemons of a tool that know each other, the members of a session (decisions/0035). IDs are counted
-// together with those of Daemons. Output and ends of members are those of other daemons.
+// Session orders daemons that form a session, in which they communicate by collectives (decisions/0035). They are its
+// members. IDs of Session and Daemons are numbered together. DaemonOutput and DaemonsEnded report members, too.
 type Session struct {
 	ID      uint32
 	Members MemberSpans
-	PerRank bool // each member is beside a rank of its node, and each rank has a member
+	PerRank bool // one member for each rank of the nodes
 	Argv    rankwire.Strings
-	Env     rankwire.Strings // NAME=VALUE, besides those of the job's program
+	Env     rankwire.Strings // NAME=VALUE, added to the environment of the job's program
 	Credit  uint32           // bytes of DaemonOutput that may be sent before the first DaemonGrant
 }
 
-// SessionCollect is a Collect of a session's members.
+// SessionCollect carries a Collect whose ranks are members of a session.
 type SessionCollect struct {
 	ID   uint32
 	Part rankwire.Collect
 }
 
-// SessionRelease is a Release for a session's members.
+// SessionRelease carries a Release whose ranks are members of a session.
 type SessionRelease struct {
 	ID   uint32
 	Part rankwire.Release
 }
 
-// SessionPiece is a ToolPiece on its way: up from member 0 to the front end, down to member 0.
+// SessionPiece carries a ToolPiece through the tree: up from member 0 to the front end of the tool, or down to
+// member 0.
 type SessionPiece struct {
 	ID   uint32
 	Data rankwire.ToolPiece
 }
 
-// SessionRoom is a ToolRoom on its way.
+// SessionRoom carries a ToolRoom through the tree.
 type SessionRoom struct {
 	ID, N uint32
 }
 
-// DaemonInput is standard input for the daemon of an order that reads. It has credit from end to end.
+// DaemonInput carries standard input for the daemon of an order. The daemon's agent returns credit by DaemonRoom.
 type DaemonInput struct {
 	ID uint32
 	Stdin
 }
 
-// DaemonRoom says that the daemon of an order has read N bytes of DaemonInput.
+// DaemonRoom reports that the daemon of an order has taken N bytes of DaemonInput.
 type DaemonRoom struct {
 	ID, N uint32
 }
 
-// TableFetch says on the way up that a node needs the blocks of all nodes. On the way down it asks each subtree for
-// its own blocks.
+// TableFetch requests node blocks. Up the tree, it requests those of all nodes for a node that needs them. Down the
+// tree, it requests those of the receiver's subtree.
 type TableFetch struct {
 	Round uint32
 }
 
-// TableValues is Blocks in answer to a TableFetch, with what is known at once.
+// TableValues answers TableFetch, in the form of Blocks, with the node blocks that the sender knows without waiting.
 type TableValues struct {
 	Round  uint32
 	Values frame.Values

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// senders are the constants of package frame for the words of the schema.
+// senders maps each sender of the schema to its constant of package frame.
 var senders = map[string]string{
 	"down": "frame.Parent", "up": "frame.Child", "rank": "frame.Rank", "agent": "frame.Agent", "root": "frame.Root",
 }
 
-// imports are the packages that generated code may need, by their names in it.
+// imports lists the packages that generated code may import. A file imports those whose names it contains.
 var imports = []struct{ name, path string }{
 	{"fmt", "fmt"}, {"math", "math"}, {"slices", "slices"}, {"testing", "testing"}, {"time", "time"},
 	{"frame", "ibrun/bootstrap/wire/frame"}, {"frametest", "ibrun/bootstrap/wire/frame/frametest"},
@@ -21,19 +21,20 @@ var imports = []struct{ name, path string }{
 	{"job", "ibrun/internal/job"},
 }
 
-// folders are the folders of the packages with generated code, by the names of the packages.
+// folders maps the packages of the schema to their folders, relative to the root of the repository.
 var folders = map[string]string{"rankwire": "bootstrap/wire/rankwire", "wire": "bootstrap/wire"}
 
-// generator writes one file of a package.
+// generator writes the body of one generated file, without its imports.
 type generator struct {
 	*schema
-	pkg string
+	pkg string // package of the file
 	strings.Builder
 }
 
+// f appends formatted text to the file.
 func (g *generator) f(format string, args ...any) { fmt.Fprintf(g, format, args...) }
 
-// code returns the generated Go files by their paths.
+// code returns the generated Go files. The keys are paths relative to the root of the repository.
 func (s *schema) code() (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for pkg, folder := range folders {
@@ -59,7 +60,7 @@ func (s *schema) code() (map[string][]byte, error) {
 	return files, nil
 }
 
-// own yields the declarations of the package of some kinds.
+// own returns the declarations of the generator's package that have one of the given kinds.
 func (g *generator) own(kinds ...string) (list []*decl) {
 	for _, d := range g.all {
 		if d.pkg == g.pkg && slices.Contains(kinds, d.kind) {
@@ -69,9 +70,9 @@ func (g *generator) own(kinds ...string) (list []*decl) {
 	return list
 }
 
-// types writes constants and types.
+// types writes types_gen.go: the constants, enums, structs and lists of a package.
 func (g *generator) types() {
-	g.f("// Limits.\nconst (\n")
+	g.f("// Limits of messages and their fields.\nconst (\n")
 	for _, d := range g.own("const") {
 		g.f("%s = %s // %s\n", d.name, d.text, d.comment)
 	}
@@ -86,7 +87,8 @@ func (g *generator) types() {
 			}
 			g.f(")\n")
 		case "list":
-			g.f("type %[1]s = frame.List[%[2]s, %[3]s]\n\ntype %[3]s struct{}\n\n// New%[1]s packs elements.\n"+
+			g.f("type %[1]s = frame.List[%[2]s, %[3]s]\n\ntype %[3]s struct{}\n\n"+
+				"// New%[1]s returns a list of the given elements.\n"+
 				"func New%[1]s(list ...%[2]s) %[1]s { return frame.ListOf[%[2]s, %[3]s](slices.Values(list)) }\n",
 				d.name, d.elem.typ, codecOf(d))
 		default:
@@ -103,6 +105,7 @@ func (g *generator) types() {
 	}
 }
 
+// comments returns the lines as Go comments.
 func comments(lines []string) (text string) {
 	for _, line := range lines {
 		text += "// " + line + "\n"
@@ -110,7 +113,7 @@ func comments(lines []string) (text string) {
 	return text
 }
 
-// codecOf returns the name of the codec of a list's elements.
+// codecOf returns the name of the generated type that encodes and decodes the elements of a list.
 func codecOf(list *decl) string {
 	name := base(list.elem.typ)
 	return strings.ToLower(name[:1]) + name[1:] + "Codec"
@@ -119,7 +122,7 @@ func codecOf(list *decl) string {
 // base returns the name of a type without its package.
 func base(typ string) string { return typ[strings.LastIndex(typ, ".")+1:] }
 
-// codec writes the functions that encode and decode.
+// codec writes codec_gen.go: the functions and methods that encode and decode the types of a package.
 func (g *generator) codec() {
 	for _, d := range g.own("message", "type", "extern", "list") {
 		fields := d.fields
@@ -144,13 +147,16 @@ func (g *generator) codec() {
 		}
 		switch d.kind {
 		case "extern":
-			g.f("\n// Encode%[1]s appends m to w.\nfunc Encode%[1]s(w *frame.Encoder, m *%[2]s) {\n%[3]s}\n\n"+
-				"// Decode%[1]s takes m off r.\nfunc Decode%[1]s(r *frame.Decoder, m *%[2]s) {\n%[4]s}\n", base(d.name), d.name,
+			g.f("\n// Encode%[1]s appends the encoded form of m to w.\n"+
+				"func Encode%[1]s(w *frame.Encoder, m *%[2]s) {\n%[3]s}\n\n"+
+				"// Decode%[1]s reads m from r. Errors are kept in r.\n"+
+				"func Decode%[1]s(r *frame.Decoder, m *%[2]s) {\n%[4]s}\n", base(d.name), d.name,
 				enc, dec)
 		case "list":
 			g.f("\nfunc (%[1]s) Encode(w *frame.Encoder, m %[2]s) {\n%[3]s}\n\n"+
 				"func (%[1]s) Decode(r *frame.Decoder) (m %[2]s) {\n%[4]sreturn m\n}\n\n"+
-				"// Decode%[5]s takes a list off r.\nfunc Decode%[5]s(r *frame.Decoder) %[5]s {\n"+
+				"// Decode%[5]s reads a list from r and checks its elements. Errors are kept in r.\n"+
+				"func Decode%[5]s(r *frame.Decoder) %[5]s {\n"+
 				"return frame.DecodeList[%[2]s, %[1]s](r, %[6]d, %[7]s)\n}\n", codecOf(d), d.elem.typ, enc, dec, d.name,
 				g.least(g.pkg, d.elem), cmp.Or(d.elem.each, "nil"))
 		default:
@@ -160,10 +166,12 @@ func (g *generator) codec() {
 	}
 }
 
-// field returns the statements that write x, and those that read x and check its limits.
+// field returns Go statements: enc encodes the expression x, which has the type of f, and dec decodes x and checks its
+// limits.
 func (g *generator) field(f field, x string) (enc, dec string) {
 	d := g.lookup(g.pkg, f.typ)
-	size, most := "len("+x+")", "math.MaxInt32" // what low and high limit
+	// Low and high limit the expression size. Most is the upper limit if high is empty.
+	size, most := "len("+x+")", "math.MaxInt32"
 	switch of, length, isArray := elem(f.typ); {
 	case f.typ == "string", f.typ == "[]byte":
 		write, read, text := "Bytes", "Bytes", x
@@ -176,7 +184,7 @@ func (g *generator) field(f field, x string) (enc, dec string) {
 		enc = fmt.Sprintf("w.%s(%s)\n", write, text)
 		dec = fmt.Sprintf("%s = r.%s(%s)\n", x, read, cmp.Or(f.high, f.cut, "frame.MaxSize"))
 		if f.low == "" {
-			f.high = "" // checked by the reader
+			f.high = "" // the decoder's method checks it
 		}
 	case g.form(g.pkg, f) == "b32":
 		enc, dec = fmt.Sprintf("w.Raw(%s[:])\n", x), fmt.Sprintf("r.Raw(%s[:])\n", x)
@@ -226,7 +234,8 @@ func (g *generator) field(f field, x string) (enc, dec string) {
 	return enc, dec
 }
 
-// function returns the name of the function that encodes or decodes a type. EncodePrograms writes []job.Program.
+// function returns the name of the function that encodes or decodes a type, as "EncodePrograms" for []job.Program. Verb
+// is "Encode" or "Decode".
 func (g *generator) function(verb, typ string) string {
 	name := verb + base(typ)
 	if typ[0] == '[' {
@@ -238,7 +247,7 @@ func (g *generator) function(verb, typ string) string {
 	return name
 }
 
-// convert returns x of type from as a value of type to.
+// convert returns a Go expression that converts x from one type to another.
 func convert(to, from, x string) string {
 	if to == from {
 		return x
@@ -246,7 +255,7 @@ func convert(to, from, x string) string {
 	return to + "(" + x + ")"
 }
 
-// least returns a lower bound of the size of a value, in bytes.
+// least returns the minimum size of a field in encoded form, in bytes, or a lower bound of it.
 func (s *schema) least(pkg string, f field) (n int) {
 	d := s.lookup(pkg, f.typ)
 	switch {

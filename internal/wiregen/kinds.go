@@ -6,18 +6,19 @@ import (
 	"strings"
 )
 
-// kinds writes the numbers of kinds, the vocabulary and the methods of messages.
+// kinds writes kinds_gen.go: the constants of the kinds, the vocabulary, and the methods Kind and String of messages.
 func (g *generator) kinds() {
-	g.f("// Numbers of kinds.\nconst (\n")
+	g.f("// Kinds of messages.\nconst (\n")
 	for _, d := range g.messages() {
 		if d.pkg == g.pkg {
 			g.f("Kind%s frame.Kind = %d\n", d.name, d.number)
 		}
 	}
-	about := "Vocabulary is what agents send to each other. Kinds of package rankwire are included if agents relay them."
+	about := "Vocabulary contains the kinds that agents send to each other, with those that they relay for ranks."
 	ends := []string{"down", "up", "root"}
 	if g.pkg == "rankwire" {
-		about, ends = "Vocabulary is what a rank and its agent send to each other.", []string{"rank", "agent"}
+		about = "Vocabulary contains the kinds that a rank and its agent send to each other."
+		ends = []string{"rank", "agent"}
 	}
 	g.f(")\n\n// %s\nvar Vocabulary = frame.Vocabulary{\n", about)
 	for _, d := range g.messages() {
@@ -55,7 +56,7 @@ func (g *generator) kinds() {
 	}
 }
 
-// messages returns all messages by number.
+// messages returns the messages of both packages in the order of their numbers.
 func (s *schema) messages() (list []*decl) {
 	for _, d := range s.all {
 		if d.kind == "message" {
@@ -66,8 +67,10 @@ func (s *schema) messages() (list []*decl) {
 	return list
 }
 
-// text returns the format and the arguments that show a message on one line: its numbers, flags and strings, and
-// the lengths of lists and bytes. It leaves out jobs, which have secrets, arrays and opaque types.
+// text returns the format and the arguments by which String shows d, a message or a part of it, on one line: numbers,
+// flags and strings, and the lengths of lists, slices and bytes. The names of the fields begin with prefix, and m is
+// the Go expression before a field. Pointers, arrays and opaque types are left out. So String shows no job, which has
+// a secret.
 func (g *generator) text(d *decl, prefix, m string) (format string, args []string) {
 	for _, f := range d.fields {
 		t := g.lookup(d.pkg, f.typ)
@@ -98,13 +101,13 @@ func (g *generator) text(d *decl, prefix, m string) (format string, args []strin
 	return format, args
 }
 
-// fuzz writes the fuzz target, and the function that shows the elements of lists to tests.
+// fuzz writes fuzz_gen_test.go: the fuzz target of a package, and the function view for its tests.
 func (g *generator) fuzz() {
-	g.f(`// FuzzParse checks that there is one encoded form of each message: what decodes is encoded to the same bytes. It
-// starts with all samples.
+	g.f(`// FuzzParse checks that each message has one encoded form: a decoded frame is encoded to the same bytes. The
+// corpus begins with all samples.
 func FuzzParse(f *testing.F) { suite().Fuzz(f) }
 
-// view returns the elements of a list, or what showOpaque returns for other types.
+// view returns the elements of v if it is a list, and otherwise the result of showOpaque.
 func view(v any) any {
 	switch v := v.(type) {
 	case frame.Values:

@@ -1,5 +1,6 @@
-// Command wiregen generates the codec of the frames and its documentation from bootstrap/wire/schema.txt, which
-// describes its own form. Run it with "go generate ./bootstrap/wire".
+// Command wiregen generates the types and the codec of all messages, and the tables of docs/dev/protocol.md, from
+// bootstrap/wire/schema.txt. The head of that file describes the syntax of the schema. Run the command with
+// "go generate ./bootstrap/wire".
 package main
 
 import (
@@ -9,13 +10,13 @@ import (
 	"strings"
 )
 
-// Paths from the root of the repository.
+// Paths of the schema and of the page, relative to the root of the repository.
 const (
 	schemaFile = "bootstrap/wire/schema.txt"
 	pageFile   = "docs/dev/protocol.md"
 )
 
-// The generated tables of the page are between these two lines.
+// Lines of the page before and after the generated tables.
 const (
 	tablesBegin = "<!-- wiregen: begin -->\n"
 	tablesEnd   = "<!-- wiregen: end -->\n"
@@ -35,7 +36,8 @@ func main() {
 	}
 }
 
-// generate returns the contents of all generated files by their paths from root.
+// generate returns the contents of all generated files. The keys are paths relative to root, the root of the
+// repository. The page is included, with its hand-written text as it is on disk.
 func generate(root string) (map[string][]byte, error) {
 	text, err := os.ReadFile(filepath.Join(root, schemaFile))
 	if err != nil {

@@ -7,41 +7,41 @@ import (
 	"strings"
 )
 
-// schema is the content of the schema file.
+// schema is a parsed schema file.
 type schema struct {
-	all    []*decl
-	byName map[string]*decl // types by their Go names with the package: "job.Slot", "rankwire.Ask"
+	all    []*decl          // in the order of the file
+	byName map[string]*decl // keys are Go names with the package, as "job.Slot"; names of constants have no package
 }
 
-// decl is one declaration. The keyword at its beginning is its kind.
+// decl is one declaration of the schema. Its kind is its keyword, as "message".
 type decl struct {
 	kind, pkg, name string
 	doc             []string // comment lines before it
-	comment         string   // behind it, of a const
+	comment         string   // comment at the end of the line, of a const
 	number          int      // of a message
 	senders         []string // of a message
 	once            bool     // of a message
 	fields          []field
-	must            []string // conditions
-	check           string   // a method
-	elem            field    // type and limits of an element of a list, or of a scalar
+	must            []string // Go expressions that must be true
+	check           string   // name of a method that returns an error; or empty
+	elem            field    // type and limits of the elements of a list, or of a scalar
 	values          []value  // of an enum
-	least           int      // size of an opaque, in bytes
+	least           int      // minimum size of an opaque in encoded form, in bytes
 	text            string   // grammar of an opaque, value of a const
 }
 
-// field is a line with the names, the type and the limits of fields.
+// field is one line of a declaration: fields of the same type, with their limits.
 type field struct {
 	names     []string // none if the field is embedded
 	typ       string
-	low, high string // of a number or a length; high is empty if only low is given
-	cut, size string
-	each, as  string
-	before    []string // comment lines before it
-	comment   string
+	low, high string   // range of a number or a length; empty if there is no limit
+	cut, size string   // limits in bytes, as in the head of the schema; or empty
+	each, as  string   // check and form, as in the head of the schema; or empty
+	before    []string // comment lines before the field
+	comment   string   // comment at the end of the line
 }
 
-// all returns the names by which the fields are selected.
+// all returns the names of the fields. The name of an embedded field is that of its type.
 func (f field) all() []string {
 	if len(f.names) == 0 {
 		return []string{base(f.typ)}
@@ -49,14 +49,14 @@ func (f field) all() []string {
 	return f.names
 }
 
-// value is one of an enum.
+// value is a value of an enum.
 type value struct{ number, name, comment string }
 
-// parse reads a schema.
+// parse parses the text of a schema. It checks that all types and forms are declared.
 func parse(text string) (*schema, error) {
 	s := &schema{byName: map[string]*decl{}}
 	var doc []string
-	var open *decl // whose lines follow
+	var open *decl // the declaration whose lines follow; nil between declarations
 	pkg := ""
 	for number, line := range strings.Split(text, "\n") {
 		code, comment, _ := strings.Cut(line, "//")
@@ -104,14 +104,14 @@ func parse(text string) (*schema, error) {
 	return s, nil
 }
 
-// known reports whether a type is built in or declared.
+// known reports whether a type is built in or declared. Package pkg is the one of an unqualified name.
 func (s *schema) known(pkg, typ string) bool {
 	of, _, isArray := elem(typ)
 	return s.lookup(pkg, typ) != nil || usual[typ] != "" || typ == "string" || typ == "[]byte" || typ == "frame.Values" ||
 		typ[0] == '*' && s.known(pkg, typ[1:]) || isArray && s.known(pkg, of)
 }
 
-// add adds a declaration. Names and numbers are given once.
+// add adds a declaration. It returns an error if its name or message number is already in use.
 func (s *schema) add(d *decl) error {
 	name := d.name
 	if !strings.Contains(name, ".") && d.kind != "const" {
@@ -130,7 +130,7 @@ func (s *schema) add(d *decl) error {
 	return nil
 }
 
-// head reads what follows the keyword on the first line of a declaration.
+// head parses the words after the keyword on the first line of a declaration.
 func (d *decl) head(words []string) (err error) {
 	words = strings.Fields(strings.TrimSuffix(strings.Join(words, " "), "{"))
 	need := map[string]int{
@@ -165,7 +165,7 @@ func (d *decl) head(words []string) (err error) {
 	return err
 }
 
-// line reads a line between the braces of a declaration.
+// line parses a line between the braces of a declaration. Its comments are before, the lines above it, and comment.
 func (d *decl) line(words, before []string, comment string) error {
 	switch {
 	case words[0] == "must":
@@ -197,7 +197,7 @@ func (d *decl) line(words, before []string, comment string) error {
 	return err
 }
 
-// limit reads the limits of a field.
+// limit parses the words after the type of a field.
 func (f *field) limit(words []string) error {
 	for len(words) > 0 {
 		if low, high, ok := strings.Cut(words[0], ".."); ok {
@@ -213,7 +213,7 @@ func (f *field) limit(words []string) error {
 	return nil
 }
 
-// lookup returns the declaration of a type that a declaration of a package names, or nil for a built-in type.
+// lookup returns the declaration of a type, or nil for a built-in type. An unqualified name is of package pkg.
 func (s *schema) lookup(pkg, typ string) *decl {
 	if d := s.byName[typ]; d != nil {
 		return d
@@ -221,21 +221,22 @@ func (s *schema) lookup(pkg, typ string) *decl {
 	return s.byName[pkg+"."+typ]
 }
 
-// form is a form of the wire: the methods of frame.Encoder and frame.Decoder for it, and their type.
+// form is an encoding of a basic type. Method is the name of the methods of frame.Encoder and frame.Decoder for it, and
+// typ is the type of their argument and result.
 type form struct{ method, typ string }
 
-// forms are those of docs/dev/protocol.md.
+// forms contains the forms of docs/dev/protocol.md by their names there.
 var forms = map[string]form{
 	"b": {"Byte", "uint8"}, "flag": {"Bool", "bool"}, "u16": {"U16", "uint16"}, "u": {"U32", "uint32"},
 	"u63": {"Sum", "uint64"}, "u64": {"U64", "uint64"}, "u+1": {"Next", "uint32"}, "t": {"Time", "time.Duration"},
 }
 
-// usual has the form of each basic type, unless a field has another.
+// usual maps a basic type to its form, which a field may replace by "as".
 var usual = map[string]string{
 	"uint8": "b", "bool": "flag", "uint16": "u16", "uint32": "u", "int32": "u", "uint64": "u63", "[32]byte": "b32",
 }
 
-// form returns the form of a type, or "" if it consists of several parts or has a length.
+// form returns the form of a field, or "" if its type is a struct, list, slice, string or opaque.
 func (s *schema) form(pkg string, f field) string {
 	typ := f.typ
 	if d := s.lookup(pkg, typ); d != nil {
@@ -244,7 +245,8 @@ func (s *schema) form(pkg string, f field) string {
 	return cmp.Or(f.as, usual[typ])
 }
 
-// elem returns the type of the elements of a slice or an array, and the length of an array.
+// elem splits the type of a slice or an array into the type of its elements and the length, which is empty for a slice.
+// It reports whether typ is such a type.
 func elem(typ string) (of, length string, ok bool) {
 	length, of, ok = strings.Cut(strings.TrimPrefix(typ, "["), "]")
 	return of, length, ok && typ[0] == '['

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// root is the root of the repository, relative to the folder of this test.
 const root = "../.."
 
 func TestGeneratedFilesAreUpToDate(t *testing.T) {
@@ -50,7 +51,8 @@ func TestParseRefusesInvalidSchemas(t *testing.T) {
 	}
 }
 
-// The limits and conditions of a schema appear in the code that decodes, and in the page.
+// TestLimitsAreGenerated checks that the limits and conditions of a schema are in the decoding code and in the tables
+// of the page.
 func TestLimitsAreGenerated(t *testing.T) {
 	s, err := parse(`
 package rankwire

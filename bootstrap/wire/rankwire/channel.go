@@ -16,25 +16,25 @@ import (
 	"ibrun/bootstrap/wire/frame"
 )
 
-// ChannelVariable names the environment variable that holds the descriptor's number.
+// ChannelVariable is the name of the environment variable with the number of the descriptor to the agent.
 const ChannelVariable = "IBRUN_FD"
 
-// ErrNoAgent says that this process was not started by ibrun.
+// ErrNoAgent is returned by OpenChannel if this process was not started by ibrun.
 var ErrNoAgent = errors.New("no agent: not started by ibrun")
 
-// Channel is the open descriptor. Send may be called from any goroutine.
+// Channel is a rank's connection to its agent. Send may be called from any goroutine.
 type Channel struct {
 	conn   *net.UnixConn
 	frames *frame.Reader
 	rights rights
 
-	mu  sync.Mutex // one frame at a time
-	buf []byte
+	mu  sync.Mutex // held while a frame is written
+	buf []byte     // memory for the next frame
 }
 
-// OpenChannel takes the descriptor that the environment names, says hello and waits
-// for the welcome, or until the context ends. The variable is removed, so that programs which this
-// one starts do not take its place. The error is ErrNoAgent outside ibrun.
+// OpenChannel opens the descriptor that the environment names, sends Hello and waits for Welcome or the end of ctx. It
+// removes the variable, so that child processes do not join the job in place of this one. Outside of ibrun, it returns
+// ErrNoAgent.
 func OpenChannel(ctx context.Context) (*Channel, Welcome, error) {
 	text, ok := os.LookupEnv(ChannelVariable)
 	if !ok {
@@ -53,7 +53,7 @@ func OpenChannel(ctx context.Context) (*Channel, Welcome, error) {
 	return NewChannel(ctx, os.NewFile(uintptr(fd), "agent"))
 }
 
-// NewChannel is OpenChannel for a descriptor that is already in hand; it takes f over.
+// NewChannel is like OpenChannel, but f is the descriptor. It closes f.
 func NewChannel(ctx context.Context, f *os.File) (*Channel, Welcome, error) {
 	var w Welcome
 	conn, err := hello(f)
@@ -82,8 +82,8 @@ func NewChannel(ctx context.Context, f *os.File) (*Channel, Welcome, error) {
 	return nil, w, err
 }
 
-// hello says Hello with one end of a new socket, and returns the other one, which
-// is this program's alone.
+// hello sends Hello and one end of a new socket pair over f, and returns the other end. Other processes that have
+// inherited f do not share this socket.
 func hello(f *os.File) (*net.UnixConn, error) {
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -118,11 +118,11 @@ func (c *Channel) Send(m frame.Message) error {
 	return nil
 }
 
-// keptBuffer bounds what is kept for the next frame, in bytes.
+// keptBuffer is the maximum size of memory that a Channel keeps for the next frame, in bytes.
 const keptBuffer = 64 << 10
 
-// Next waits for a frame from the agent. With a Pair that was found comes
-// a connection, which is the caller's. One goroutine may call it.
+// Next waits for a frame from the agent. If it is a Pair with What Found, Next also returns the connection to the other
+// rank, which the caller must close. Only one goroutine may call Next.
 func (c *Channel) Next() (frame.Message, net.Conn, error) {
 	m, err := c.frames.Next()
 	if err != nil {
@@ -135,16 +135,17 @@ func (c *Channel) Next() (frame.Message, net.Conn, error) {
 	return m, nil, nil
 }
 
-// Close closes the descriptor; Next returns net.ErrClosed.
+// Close closes the connection. Next then returns net.ErrClosed.
 func (c *Channel) Close() error { return c.conn.Close() }
 
-// rights reads the stream and keeps the descriptors that come along, in order.
+// rights reads from a connection and keeps the received descriptors in the order of their arrival.
 type rights struct {
 	conn *net.UnixConn
-	fds  []int
-	oob  [128]byte
+	fds  []int     // received and not taken
+	oob  [128]byte // buffer for control messages
 }
 
+// Read implements io.Reader.
 func (r *rights) Read(p []byte) (int, error) {
 	n, oobn, _, _, err := r.conn.ReadMsgUnix(p, r.oob[:])
 	if oobn > 0 {
@@ -156,6 +157,7 @@ func (r *rights) Read(p []byte) (int, error) {
 	return max(n, 0), err
 }
 
+// collect adds the descriptors of control messages to fds.
 func (r *rights) collect(oob []byte) {
 	list, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {
@@ -168,6 +170,7 @@ func (r *rights) collect(oob []byte) {
 	}
 }
 
+// take returns the oldest received descriptor as a connection.
 func (r *rights) take() (net.Conn, error) {
 	if len(r.fds) == 0 {
 		return nil, errors.New("the agent's answer lacks its socket; are too many files open? try ulimit -n 4096")

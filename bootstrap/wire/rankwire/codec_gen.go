@@ -27,7 +27,7 @@ func (slotSpanCodec) Decode(r *frame.Decoder) (m SlotSpan) {
 	return m
 }
 
-// DecodeSlotSpans takes a list off r.
+// DecodeSlotSpans reads a list from r and checks its elements. Errors are kept in r.
 func DecodeSlotSpans(r *frame.Decoder) SlotSpans {
 	return frame.DecodeList[SlotSpan, slotSpanCodec](r, 2, slotsInOrder())
 }
@@ -41,7 +41,7 @@ func (stringCodec) Decode(r *frame.Decoder) (m string) {
 	return m
 }
 
-// DecodeStrings takes a list off r.
+// DecodeStrings reads a list from r and checks its elements. Errors are kept in r.
 func DecodeStrings(r *frame.Decoder) Strings {
 	return frame.DecodeList[string, stringCodec](r, 1, nil)
 }
@@ -67,18 +67,18 @@ func (parcelCodec) Decode(r *frame.Decoder) (m Parcel) {
 	return m
 }
 
-// DecodeParcels takes a list off r.
+// DecodeParcels reads a list from r and checks its elements. Errors are kept in r.
 func DecodeParcels(r *frame.Decoder) Parcels {
 	return frame.DecodeList[Parcel, parcelCodec](r, 3, nil)
 }
 
-// EncodeKeyValue appends m to w.
+// EncodeKeyValue appends the encoded form of m to w.
 func EncodeKeyValue(w *frame.Encoder, m *job.KeyValue) {
 	w.Text(m.Key)
 	w.Text(m.Value)
 }
 
-// DecodeKeyValue takes m off r.
+// DecodeKeyValue reads m from r. Errors are kept in r.
 func DecodeKeyValue(r *frame.Decoder, m *job.KeyValue) {
 	m.Key = r.TextUpTo(maxSpawnWord)
 	m.Value = r.TextUpTo(maxSpawnWord)
@@ -93,19 +93,19 @@ func (keyValueCodec) Decode(r *frame.Decoder) (m job.KeyValue) {
 	return m
 }
 
-// DecodePairs takes a list off r.
+// DecodePairs reads a list from r and checks its elements. Errors are kept in r.
 func DecodePairs(r *frame.Decoder) Pairs {
 	return frame.DecodeList[job.KeyValue, keyValueCodec](r, 2, nil)
 }
 
-// EncodeStatus appends m to w.
+// EncodeStatus appends the encoded form of m to w.
 func EncodeStatus(w *frame.Encoder, m *job.Status) {
 	w.Byte(uint8(m.Kind))
 	w.Byte(m.Code)
 	w.Bool(m.Core)
 }
 
-// DecodeStatus takes m off r.
+// DecodeStatus reads m from r. Errors are kept in r.
 func DecodeStatus(r *frame.Decoder, m *job.Status) {
 	m.Kind = job.StatusKind(r.Byte())
 	frame.Within(r, m.Kind, 0, job.Lost)
@@ -113,7 +113,7 @@ func DecodeStatus(r *frame.Decoder, m *job.Status) {
 	m.Core = r.Bool()
 }
 
-// EncodeTransport appends m to w.
+// EncodeTransport appends the encoded form of m to w.
 func EncodeTransport(w *frame.Encoder, m *job.Transport) {
 	w.Text(m.Fabric)
 	w.Text(m.Iface)
@@ -128,7 +128,7 @@ func EncodeTransport(w *frame.Encoder, m *job.Transport) {
 	w.Byte(uint8(m.Poll))
 }
 
-// DecodeTransport takes m off r.
+// DecodeTransport reads m from r. Errors are kept in r.
 func DecodeTransport(r *frame.Decoder, m *job.Transport) {
 	m.Fabric = r.TextUpTo(frame.MaxSize)
 	m.Iface = r.TextUpTo(frame.MaxSize)
@@ -145,7 +145,7 @@ func DecodeTransport(r *frame.Decoder, m *job.Transport) {
 	frame.Within(r, m.Poll, 0, job.Polls-1)
 }
 
-// EncodeLevelTally appends m to w.
+// EncodeLevelTally appends the encoded form of m to w.
 func EncodeLevelTally(w *frame.Encoder, m *job.LevelTally) {
 	w.Sum(m.Asked)
 	w.Sum(m.Hit)
@@ -154,7 +154,7 @@ func EncodeLevelTally(w *frame.Encoder, m *job.LevelTally) {
 	w.Sum(m.Relayed)
 }
 
-// DecodeLevelTally takes m off r.
+// DecodeLevelTally reads m from r. Errors are kept in r.
 func DecodeLevelTally(r *frame.Decoder, m *job.LevelTally) {
 	m.Asked = r.Sum()
 	m.Hit = r.Sum()
@@ -163,7 +163,7 @@ func DecodeLevelTally(r *frame.Decoder, m *job.LevelTally) {
 	m.Relayed = r.Sum()
 }
 
-// EncodeTally appends m to w.
+// EncodeTally appends the encoded form of m to w.
 func EncodeTally(w *frame.Encoder, m *job.Tally) {
 	for i := range m.Sum {
 		w.Sum(m.Sum[i])
@@ -177,7 +177,7 @@ func EncodeTally(w *frame.Encoder, m *job.Tally) {
 	}
 }
 
-// DecodeTally takes m off r.
+// DecodeTally reads m from r. Errors are kept in r.
 func DecodeTally(r *frame.Decoder, m *job.Tally) {
 	for i := range m.Sum {
 		m.Sum[i] = r.Sum()
@@ -342,7 +342,7 @@ func (commandCodec) Decode(r *frame.Decoder) (m Command) {
 	return m
 }
 
-// DecodeCommands takes a list off r.
+// DecodeCommands reads a list from r and checks its elements. Errors are kept in r.
 func DecodeCommands(r *frame.Decoder) Commands {
 	return frame.DecodeList[Command, commandCodec](r, 4, spawnable())
 }
@@ -562,7 +562,7 @@ func (localRankCodec) Decode(r *frame.Decoder) (m LocalRank) {
 	return m
 }
 
-// DecodeLocalRanks takes a list off r.
+// DecodeLocalRanks reads a list from r and checks its elements. Errors are kept in r.
 func DecodeLocalRanks(r *frame.Decoder) LocalRanks {
 	return frame.DecodeList[LocalRank, localRankCodec](r, 3, nil)
 }
@@ -645,7 +645,7 @@ func (rankGroupCodec) Decode(r *frame.Decoder) (m RankGroup) {
 	return m
 }
 
-// DecodeRankGroups takes a list off r.
+// DecodeRankGroups reads a list from r and checks its elements. Errors are kept in r.
 func DecodeRankGroups(r *frame.Decoder) RankGroups {
 	return frame.DecodeList[RankGroup, rankGroupCodec](r, 9, nil)
 }
@@ -696,7 +696,7 @@ func (rankRowCodec) Decode(r *frame.Decoder) (m RankRow) {
 	return m
 }
 
-// DecodeRankRows takes a list off r.
+// DecodeRankRows reads a list from r and checks its elements. Errors are kept in r.
 func DecodeRankRows(r *frame.Decoder) RankRows {
 	return frame.DecodeList[RankRow, rankRowCodec](r, 14, nil)
 }
@@ -782,7 +782,7 @@ func (failedDaemonCodec) Decode(r *frame.Decoder) (m FailedDaemon) {
 	return m
 }
 
-// DecodeFailedDaemons takes a list off r.
+// DecodeFailedDaemons reads a list from r and checks its elements. Errors are kept in r.
 func DecodeFailedDaemons(r *frame.Decoder) FailedDaemons {
 	return frame.DecodeList[FailedDaemon, failedDaemonCodec](r, 6, nil)
 }

@@ -1,33 +1,33 @@
-// Package rankwire has the messages between a rank and the agent of its node, and turns them into frames and back.
-// Agents relay some of them in the same form. The other messages between agents are in package wire, which no rank
-// needs. The package is pure. bootstrap/wire/schema.txt describes the messages, and files *_gen.go are generated
-// from it.
+// Package rankwire contains the messages between a rank and the agent of its node, and encodes them as frames and
+// decodes them. Agents relay some of them in the same form. All other messages between agents are in package wire,
+// which ranks do not import. The file bootstrap/wire/schema.txt describes the messages, and the files *_gen.go are
+// generated from it.
 //
-// Channel is a rank's end of the control channel, the descriptor that it inherits from its agent. It sends and
-// receives frames, and descriptors that come with some of them.
+// Channel is a rank's end of the connection to its agent. It sends and receives frames, and receives descriptors with
+// some of them. The package is pure except for Channel.
 package rankwire
 
 import "ibrun/internal/job"
 
-// Everyone as the To of a parcel stands for all ranks.
+// Everyone is the To of a Parcel for all ranks.
 const Everyone = ^job.Slot(0)
 
-// ToolCredit is how many bytes of ToolPiece may be on the way in each direction of a session.
+// ToolCredit is the maximum cost of the ToolPieces on the way in each direction of a session, in bytes.
 const ToolCredit = 256 << 10
 
-// toolHead is what a piece costs in credit besides its data.
+// toolHead is the cost of a ToolPiece without data, in bytes.
 const toolHead = 16
 
-// Cost returns what a piece costs in credit.
+// Cost returns the credit that m uses, in bytes.
 func (m ToolPiece) Cost() uint32 { return uint32(len(m.Data)) + toolHead }
 
-// End returns the slot after the last one.
+// End returns the slot after the last slot of s.
 func (s SlotSpan) End() job.Slot { return s.First + job.Slot(s.Count) }
 
-// Asks reports whether a question is for a rank.
+// Asks reports whether q is about a rank.
 func (q *Question) Asks(rank job.Slot) bool { return q.AsksAny(rank, 1) }
 
-// AsksAny reports whether a question is for one of the ranks [first, first+count).
+// AsksAny reports whether q is about at least one of the ranks [first, first+count).
 func (q *Question) AsksAny(first job.Slot, count uint32) bool {
 	if q.Ranks.Len() == 0 {
 		return count > 0
@@ -40,7 +40,8 @@ func (q *Question) AsksAny(first job.Slot, count uint32) bool {
 	return false
 }
 
-// Resizable reports whether a layout can get further nodes, or fewer, without a change of other ranks' numbers.
+// Resizable reports whether nodes can be added to l or removed from its end without a change of the numbers of other
+// ranks.
 func Resizable(l job.Layout) bool { return l.Plane() == 0 && len(l.Order()) == 0 }
 
 func (a Answered) String() string {

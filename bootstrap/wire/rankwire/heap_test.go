@@ -11,7 +11,7 @@ import (
 
 func TestHeap(t *testing.T) { suite().Heap(t, 1<<18) }
 
-// dense are the messages that could cost most memory (frametest.Suite.Dense).
+// dense returns for each kind the messages that take the most memory for their size (frametest.Suite.Dense).
 var dense = map[frame.Kind]func(size int) []frame.Message{
 	KindWelcome: func(size int) []frame.Message {
 		return []frame.Message{Welcome{Layout: frametest.ManyShares(size / 2)}}
@@ -29,7 +29,7 @@ var dense = map[frame.Kind]func(size int) []frame.Message{
 		return []frame.Message{Tally{&job.Tally{Levels: make([]job.LevelTally, job.MaxLevels)}}}
 	},
 	KindFailures: func(size int) []frame.Message {
-		spans := make([]SlotSpan, size/5) // no two touch
+		spans := make([]SlotSpan, size/5) // with gaps, so that they cannot be joined
 		for i := range spans {
 			spans[i] = SlotSpan{job.Slot(2 * i), 1}
 		}

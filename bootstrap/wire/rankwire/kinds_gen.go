@@ -7,7 +7,7 @@ import (
 	"ibrun/bootstrap/wire/frame"
 )
 
-// Numbers of kinds.
+// Kinds of messages.
 const (
 	KindAsk        frame.Kind = 13
 	KindAnswer     frame.Kind = 14
@@ -39,7 +39,7 @@ const (
 	KindFollow     frame.Kind = 117
 )
 
-// Vocabulary is what a rank and its agent send to each other.
+// Vocabulary contains the kinds that a rank and its agent send to each other.
 var Vocabulary = frame.Vocabulary{
 	KindAsk:        {Name: "Ask", From: frame.Rank, Parse: parseAsk},
 	KindAnswer:     {Name: "Answer", From: frame.Agent, Parse: parseAnswer},

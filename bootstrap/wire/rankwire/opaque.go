@@ -6,13 +6,13 @@ import (
 	"ibrun/internal/job"
 )
 
-// slotsInOrder returns a check of a list of spans.
+// slotsInOrder returns the check of one list of SlotSpans. Its calls get the spans one after the other.
 func slotsInOrder() func(SlotSpan) error {
 	check := frame.InOrder(job.MaxRanks)
 	return func(s SlotSpan) error { return check(uint32(s.First), s.Count) }
 }
 
-// spawnable returns a check of the programs of a SpawnJob.
+// spawnable returns the check of the programs of one SpawnJob. Its calls get the programs one after the other.
 func spawnable() func(Command) error {
 	total := uint64(0)
 	return func(c Command) error {
@@ -23,10 +23,10 @@ func spawnable() func(Command) error {
 	}
 }
 
-// EncodeTuple appends an I-tuple in the form of package fabric.
+// EncodeTuple appends t to w, in the form that package fabric defines.
 func EncodeTuple(w *frame.Encoder, t fabric.Tuple) { w.Bytes(t.Append(nil)) }
 
-// DecodeTuple takes what EncodeTuple writes.
+// DecodeTuple reads a tuple from r. Errors are kept in r.
 func DecodeTuple(r *frame.Decoder) fabric.Tuple {
 	raw := r.Bytes(fabric.MaxTuple)
 	t, n, err := fabric.ParseTuple(raw)
@@ -34,7 +34,7 @@ func DecodeTuple(r *frame.Decoder) fabric.Tuple {
 	return t
 }
 
-// EncodeLayout writes how ranks lie on nodes, for each message that says so.
+// EncodeLayout appends the encoded form of l to w.
 func EncodeLayout(w *frame.Encoder, l job.Layout) {
 	w.U32(l.Plane())
 	w.Uint(uint64(l.Len()))
@@ -50,7 +50,7 @@ func EncodeLayout(w *frame.Encoder, l job.Layout) {
 	}
 }
 
-// DecodeLayout takes what EncodeLayout writes.
+// DecodeLayout reads a layout from r. Errors are kept in r.
 func DecodeLayout(r *frame.Decoder) job.Layout {
 	plane := r.U32()
 	nodes, ranks := uint64(0), uint64(0)
@@ -74,7 +74,7 @@ func DecodeLayout(r *frame.Decoder) job.Layout {
 	return decodeOrder(r, l.Dealt(plane))
 }
 
-// decodeOrder reads the order of ranks of a layout, if it has one of its own.
+// decodeOrder reads Order from r and returns l with it, or l unchanged if Order is empty.
 func decodeOrder(r *frame.Decoder, l job.Layout) job.Layout {
 	order := frame.DecodeSlice(r, 3, func() job.Stretch {
 		return job.Stretch{Node: job.NodeIndex(r.U32()), Nodes: r.U32(), Ranks: r.U32()}
@@ -89,5 +89,3 @@ func decodeOrder(r *frame.Decoder, l job.Layout) job.Layout {
 	}
 	return ordered
 }
-
-// EncodeTransport writes how ranks reach each other, for each message that says so.

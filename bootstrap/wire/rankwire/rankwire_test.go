@@ -12,7 +12,7 @@ import (
 	"ibrun/internal/job"
 )
 
-// suite has at least one message of each kind.
+// suite returns the tests of the vocabulary, with at least one sample of each kind.
 func suite() frametest.Suite {
 	return frametest.Suite{
 		Vocabulary: Vocabulary, Speakers: frame.Rank | frame.Agent,
@@ -21,7 +21,7 @@ func suite() frametest.Suite {
 	}
 }
 
-// relayedSamples are of what agents pass on.
+// relayedSamples returns samples of the kinds that agents relay.
 func relayedSamples() []frame.Message {
 	tally := job.Tally{Levels: []job.LevelTally{{Asked: 1, Hit: 2, Own: 3, Merged: 4, Relayed: 5}}}
 	tally.Sum[job.CountPeers], tally.Latency[9] = 1<<40, 4
@@ -58,7 +58,7 @@ func relayedSamples() []frame.Message {
 	}
 }
 
-// ownSamples are of what no other agent hears.
+// ownSamples returns samples of the kinds that only a rank and its agent exchange, and of Resize.
 func ownSamples() []frame.Message {
 	turns := job.NewLayout([]job.Share{{Nodes: 64, Ranks: 16}, {Nodes: 2, Ranks: 3}}).Dealt(4)
 	order := job.NewLayout([]job.Share{{Nodes: 2, Ranks: 2}, {Nodes: 1, Ranks: 1}}).By([]job.NodeIndex{1, 2, 0, 0, 1})
@@ -89,7 +89,7 @@ func ownSamples() []frame.Message {
 	}
 }
 
-// showOpaque returns the content of tables.
+// showOpaque returns the content of a layout, whose fields are unexported; and nil for other types.
 func showOpaque(v any) any {
 	if v, ok := v.(job.Layout); ok {
 		return frametest.Layout(v)
@@ -112,7 +112,8 @@ func TestProtocol(t *testing.T) {
 	suite().Protocol(t, "../../../docs/dev/protocol.md", map[string]int{"job.Moments": int(job.Moments), "job.Counts": int(job.Counts)})
 }
 
-// welcome is one with a layout of two nodes with a rank each, and an order.
+// welcome returns an encoded Welcome with a layout of two nodes with a rank each. Order has three bytes for each
+// element of the layout's Order.
 func welcome(plane byte, order ...byte) []byte {
 	payload := []byte{byte(KindWelcome), 0, 0, 0, plane, 1, 2, 1, byte(len(order) / 3)}
 	return append(append(payload, order...), make([]byte, 64)...)

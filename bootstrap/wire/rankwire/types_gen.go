@@ -9,36 +9,36 @@ import (
 	"slices"
 )
 
-// Limits.
+// Limits of messages and their fields.
 const (
 	MaxKey           = 1 << 10  // bytes of a user's key
-	MaxMark          = 4        // bytes before a key that tell which program of a rank it belongs to
+	MaxMark          = 4        // bytes of the prefix of a key that names the program of the rank that put it
 	MaxValue         = 1 << 20  // bytes of a value
-	MaxGather        = 48 << 20 // bytes of the parcels or values of one message, in encoded form
-	maxTrouble       = 1 << 10  // bytes of the text that explains why ranks fail
-	maxService       = 1 << 10  // bytes of the name of a service: PMI has no longer lines
+	MaxGather        = 48 << 20 // encoded bytes of all parcels or values of one message
+	maxTrouble       = 1 << 10  // bytes of a text that explains an error to a rank or to the user
+	maxService       = 1 << 10  // bytes of the name of a service; a line of PMI is no longer
 	MaxPort          = 1 << 16  // bytes of the name of a port
-	maxSpawn         = 4 << 20  // bytes of what a SpawnJob lists: the kernel accepts no more for one program
-	maxSpawnWord     = 1 << 16  // bytes of an argument, directory, key or value
-	maxRefusal       = 1 << 12  // bytes of the reason in JobSpawned
+	maxSpawn         = 4 << 20  // encoded bytes of the programs and key-value pairs of a SpawnJob
+	maxSpawnWord     = 1 << 16  // bytes of an argument, variable, directory, key or value of a SpawnJob
+	maxRefusal       = 1 << 12  // bytes of the reason for a refusal in JobSpawned
 	maxJobID         = 16       // bytes of the ID of a spawned job
-	maxNamespace     = 64       // bytes of its namespace
+	maxNamespace     = 64       // bytes of the PMIx namespace of a spawned job
 	MaxRows          = 1024     // rows of Standings
 	MaxGroups        = 64       // groups of Standings
-	MaxSpans         = 64       // spans of ranks in a group
-	MaxStack         = 4 << 10  // bytes of the text of a group
+	MaxSpans         = 64       // spans of ranks in a group of Standings
+	MaxStack         = 4 << 10  // bytes of the stack of a group of Standings
 	MaxSignal        = 64       // the highest number of a signal
-	MaxFailedDaemons = 256      // daemons that DaemonEnds names
-	MaxDaemonText    = 256      // bytes of a host, and of a cause, in FailedDaemon
+	MaxFailedDaemons = 256      // failed daemons that DaemonEnds lists
+	MaxDaemonText    = 256      // bytes of the host, and of the cause, in FailedDaemon
 	MaxToolPiece     = 32 << 10 // bytes of the data of a ToolPiece
 )
 
-// Answered is the result of a question.
+// Answered is the result of an Ask or a Pair.
 type Answered uint8
 
 const (
-	Found  Answered = 0 // the answer has the block or the value
-	Exited Answered = 1 // the rank has ended well and will never answer
+	Found  Answered = 0 // the answer has the node block, the value or the socket
+	Exited Answered = 1 // the rank has ended without a failure and has not published the answer
 	Failed Answered = 2 // the rank, its agent or its node was lost
 	NoRank Answered = 3 // there is no such rank
 )
@@ -53,7 +53,7 @@ const (
 	AllGather Collective = 3 //
 	Scatter   Collective = 4 //
 	AllToAll  Collective = 5 //
-	Resizing  Collective = 6 // ranks take the next size of the job
+	Resizing  Collective = 6 // the ranks change to the next size of the job
 )
 
 // Naming names an operation on the table of named ports.
@@ -62,89 +62,89 @@ type Naming uint8
 const (
 	NamePublish   Naming = 0 // fails if the service already has a port
 	NameUnpublish Naming = 1 // fails if the service has no port
-	NameLookup    Naming = 2 // the answer has the port
+	NameLookup    Naming = 2 // returns the port of the service
 )
 
-// QuestionKind says what is asked of each rank.
+// QuestionKind says what a Question requests about each rank.
 type QuestionKind uint8
 
 const (
-	LookAtRanks QuestionKind = 1 // what the rank does
-	ShowStacks  QuestionKind = 2 // where in its program it is
-	SendSignal  QuestionKind = 3 // nothing: the rank gets a signal
+	LookAtRanks QuestionKind = 1 // the state and the resource usage of the rank
+	ShowStacks  QuestionKind = 2 // the call stack of the rank
+	SendSignal  QuestionKind = 3 // that the agent sends a signal to the rank
 )
 
-// Standing is what a rank does, as far as its agent knows.
+// Standing is the state of a rank as its agent knows it.
 type Standing uint8
 
 const (
 	NotStarted Standing = 0 //
-	Runs       Standing = 1 // the rank has not joined the job by the package ibrun, PMI or PMIx
-	Joined     Standing = 2 // it has joined the job and waits in no collective
-	Waits      Standing = 3 // it waits in the collective with the number Op
-	Left       Standing = 4 // its program has left the job
-	Over       Standing = 5 // it has exited
-	Signaled   Standing = 6 // it was sent a signal
+	Runs       Standing = 1 // the rank runs and has not joined the job through the package ibrun, PMI or PMIx
+	Joined     Standing = 2 // the rank has joined the job and waits in no collective
+	Waits      Standing = 3 // the rank waits in the collective with the number Op
+	Left       Standing = 4 // the program of the rank has left the job and still runs
+	Over       Standing = 5 // the process of the rank has ended
+	Signaled   Standing = 6 // the signal of the question was sent to the rank
 )
 
-// FollowStep is what process 0 of a program of Charm++ reports for all of its processes.
+// FollowStep is a report of process 0 of a Charm++ program about all processes of the program.
 type FollowStep uint8
 
 const (
-	FollowCan    FollowStep = 0 // the program can change its size; goes to the root only
-	FollowResize FollowStep = 1 // all wait to continue with another number of processes
-	FollowEnd    FollowStep = 2 // all wait for the end of the job
-	FollowCannot FollowStep = 3 // the program cannot make the change that is asked for; goes to the root only
+	FollowCan    FollowStep = 0 // the program can change its size; sent to the root only
+	FollowResize FollowStep = 1 // all processes wait to continue with another number of processes
+	FollowEnd    FollowStep = 2 // all processes wait for the end of the job
+	FollowCannot FollowStep = 3 // the program cannot make the requested change; sent to the root only
 )
 
-// ResizeStep is how far a change of the job's size has come.
+// ResizeStep is the progress of a change of the job's size.
 type ResizeStep uint8
 
 const (
-	ResizeWaits  ResizeStep = 0 // it waits for all ranks to call Resize
-	ResizeAgreed ResizeStep = 1 // all have called it: those beyond the new size leave at the next call
-	ResizeDone   ResizeStep = 2 // the layout holds
+	ResizeWaits  ResizeStep = 0 // not all ranks have called Resize yet
+	ResizeAgreed ResizeStep = 1 // all ranks have called Resize; ranks beyond the new size leave at their next call
+	ResizeDone   ResizeStep = 2 // the layout is in force
 )
 
-// SlotSpan is the slots [First, First+Count) of a job.
+// SlotSpan is the range [First, First+Count) of slots, the numbers of ranks in the order of nodes.
 type SlotSpan struct {
 	First job.Slot
 	Count uint32
 }
 
-// SlotSpans is a list of slots in order. No two of its spans touch.
+// SlotSpans is a list of spans of one rank or more in ascending order, with a gap between neighbours.
 type SlotSpans = frame.List[SlotSpan, slotSpanCodec]
 
 type slotSpanCodec struct{}
 
-// NewSlotSpans packs elements.
+// NewSlotSpans returns a list of the given elements.
 func NewSlotSpans(list ...SlotSpan) SlotSpans {
 	return frame.ListOf[SlotSpan, slotSpanCodec](slices.Values(list))
 }
 
-// Strings is a list of words.
+// Strings is a list of arguments or of environment variables.
 type Strings = frame.List[string, stringCodec]
 
 type stringCodec struct{}
 
-// NewStrings packs elements.
+// NewStrings returns a list of the given elements.
 func NewStrings(list ...string) Strings {
 	return frame.ListOf[string, stringCodec](slices.Values(list))
 }
 
-// Parcel is what one rank has for another, or for all if To is Everyone.
+// Parcel is the data that one rank sends to another in a collective, or to all ranks if To is Everyone.
 type Parcel struct {
 	From  job.Slot
 	To    job.Slot
 	Value []byte
 }
 
-// Parcels is a list of parcels.
+// Parcels is a list of the parcels of one collective.
 type Parcels = frame.List[Parcel, parcelCodec]
 
 type parcelCodec struct{}
 
-// NewParcels packs elements.
+// NewParcels returns a list of the given elements.
 func NewParcels(list ...Parcel) Parcels {
 	return frame.ListOf[Parcel, parcelCodec](slices.Values(list))
 }
@@ -154,40 +154,40 @@ type Pairs = frame.List[job.KeyValue, keyValueCodec]
 
 type keyValueCodec struct{}
 
-// NewPairs packs elements.
+// NewPairs returns a list of the given elements.
 func NewPairs(list ...job.KeyValue) Pairs {
 	return frame.ListOf[job.KeyValue, keyValueCodec](slices.Values(list))
 }
 
-// Ask asks for the block of the node of Rank or, with a Key, for what that rank has put on the key-value store (KVS)
-// under it.
+// Ask requests the node block of Rank, the addresses of all ranks of its node. If Key is not empty, Ask requests the
+// value that Rank has put on the key-value store (KVS) under Key instead.
 type Ask struct {
 	Rank  job.Slot
-	Key   string // empty: the node's block
-	Least uint16 // the oldest epoch of Rank that will do
-	Fresh bool   // the rank itself must have answered its agent since, so it runs
+	Key   string // empty to request the node block
+	Least uint16 // the oldest acceptable epoch of Rank; 0 accepts any
+	Fresh bool   // Rank must prove to its agent that it runs before the agent answers
 }
 
-// Answer answers Ask, on the way that the question came.
+// Answer is the reply to an Ask. It takes the route of the Ask in reverse. Rank, Key and Fresh are those of the Ask.
 type Answer struct {
 	Rank  job.Slot
 	Key   string
 	Fresh bool
 	What  Answered
-	Value []byte // a block in the form of package fabric, or a value
+	Value []byte // a node block in the form of package fabric, or a value of the KVS
 }
 
-// Collect takes a subtree's part of a collective up the tree, or a rank's part to its agent.
+// Collect carries the parcels of a subtree in a collective to the parent, or those of a rank to its agent.
 type Collect struct {
-	Op      uint32 // counted by each rank from 1
+	Op      uint32 // number of the collective, from 1
 	What    Collective
 	Root    job.Rank // of Broadcast, Gather and Scatter; otherwise 0
-	Trouble string   // why the collective fails for all; empty if it does not
+	Trouble string   // why the collective fails for all ranks; empty if it does not fail
 	Parcels Parcels
 }
 
-// Release takes the outcome of a collective down the tree: what is for the ranks of the subtree. Its fields are
-// those of Collect.
+// Release completes a collective for a subtree or a rank. Parcels are those for its ranks. The fields have the same
+// meaning as in Collect.
 type Release struct {
 	Op      uint32
 	What    Collective
@@ -196,65 +196,66 @@ type Release struct {
 	Parcels Parcels
 }
 
-// Tally is what a rank or a subtree has counted. It comes before Exit.
+// Tally carries the statistics of a rank or of a subtree. An agent sends it before Exit.
 type Tally struct {
 	Of *job.Tally
 }
 
-// Name takes a question to the root's table of named ports (MPI's name service), and the answer back to the rank.
+// Name carries a request to the root's table of named ports (MPI's name service), and the answer back to the rank.
 type Name struct {
-	Rank    job.Slot // the rank that asks
-	ID      uint32   // the rank's number for the question; the answer has it too
+	Rank    job.Slot // the rank that sent the request
+	ID      uint32   // number of the request, chosen by Rank and repeated in the answer
 	Do      Naming
 	Service string
 	Port    string
-	Wait    bool // of NameLookup: there is no answer before the service has a port
+	Wait    bool // of NameLookup: the answer is delayed until the service has a port
 	Once    bool // of NamePublish: the first lookup removes the port
 	Done    bool // in the answer: the operation has succeeded
 }
 
-// Notice is a sentence for the user that ends nothing. A rank leaves Host empty.
+// Notice is a message for the user about something that does not end the job. A rank leaves Host empty.
 type Notice struct {
 	Host, Text string
 }
 
 // Command is one program of a SpawnJob.
 type Command struct {
-	Argv  Strings // the program first
-	Env   Strings // NAME=VALUE, besides those of the program of the rank that asks
+	Argv  Strings // the program and its arguments
+	Env   Strings // NAME=VALUE, added to the environment of the spawning rank's program
 	Ranks uint32
-	Dir   string // working directory; empty: that of the rank that asks
+	Dir   string // working directory; empty for that of the spawning rank
 }
 
-// Commands is a list of programs. Each has an argument and a rank or more, and together they have no more ranks
-// than a job may have.
+// Commands is a list of programs. Each has at least one element in Argv and at least one rank. Together they have at
+// most job.MaxRanks ranks.
 type Commands = frame.List[Command, commandCodec]
 
 type commandCodec struct{}
 
-// NewCommands packs elements.
+// NewCommands returns a list of the given elements.
 func NewCommands(list ...Command) Commands {
 	return frame.ListOf[Command, commandCodec](slices.Values(list))
 }
 
-// SpawnJob is a rank's request for further programs (MPI_Comm_spawn), on its way to the root, which starts them as a
-// job of their own.
+// SpawnJob is the request of a rank to start more programs (MPI_Comm_spawn). It is passed to the root, which starts
+// them as a separate job.
 type SpawnJob struct {
-	Rank     job.Slot // the rank that asks
+	Rank     job.Slot // the spawning rank
 	Commands Commands
-	Preput   Pairs // the first contents of the new job's key-value space
+	Preput   Pairs // initial contents of the new job's KVS
 }
 
-// JobSpawned answers a SpawnJob: all ranks run, or Refused says why they do not.
+// JobSpawned is the reply to a SpawnJob. All ranks of the new job run, or Refused says why they do not.
 type JobSpawned struct {
-	Rank      job.Slot
-	JobID     string // of the new job
-	Namespace string // of the new job, for clients of PMIx
+	Rank      job.Slot // the spawning rank
+	JobID     string   // of the new job
+	Namespace string   // PMIx namespace of the new job
 	Refused   string
 }
 
-// Failures names ranks that have failed in a job that continues: up the tree those of the sender's subtree; down the
-// tree and to a rank those of the whole job. Each rank is named once on each link.
+// Failures lists ranks that have failed in a job that continues without them. Up the tree, the ranks are of the
+// sender's subtree. Down the tree and to a rank, they are of the whole job. A link carries each rank once in each
+// direction.
 type Failures struct {
 	Ranks SlotSpans
 }
@@ -263,69 +264,70 @@ type Failures struct {
 type Hello struct {
 }
 
-// Welcome tells a rank its number and which ranks it may reach.
+// Welcome is the answer to Hello. It tells a rank its number, the layout of the job and the network to use.
 type Welcome struct {
 	JobID    string
 	Rank     job.Slot
-	Epoch    uint16 // number of the rank's program (job.Epoch): no two programs have the same
-	Op       uint32 // collectives that the rank's earlier programs have joined
+	Epoch    uint16 // start and program of the rank (job.Epoch); different for each program of a rank
+	Op       uint32 // number of collectives that earlier programs of the rank have joined
 	Layout   job.Layout
 	Key      fabric.Key
 	How      job.Transport
-	Path     string // the node's address, as far as its agent knows it; or empty
-	Restarts bool   // a rank that fails may start again
-	Floor    uint16 // epoch from which all ranks count, if they were restarted together; otherwise 0
-	Resizes  uint32 // changes of the job's size so far
+	Path     string // address at which the agent of the node was reached; or empty
+	Restarts bool   // a rank that fails may be started again
+	Floor    uint16 // oldest valid epoch of all ranks, if they were restarted together; otherwise 0
+	Resizes  uint32 // number of changes of the job's size so far
 }
 
-// Publish makes a rank's I-tuple known to those that ask.
+// Publish gives the address of a rank to its agent, which then answers questions about it.
 type Publish struct {
 	Tuple fabric.Tuple
 }
 
-// Put puts a value on the key-value store under the rank's own name. A key is put once.
+// Put stores a value on the KVS under the sender's rank and Key. A second Put of a key must have the same value.
 type Put struct {
 	Key   string
 	Value []byte
 }
 
-// PutDone answers Put. Again says that the key was put before, with another value.
+// PutDone is the reply to Put. Again reports that the key already has another value, which stays.
 type PutDone struct {
 	Again bool
 }
 
-// Pair asks for a socket to a rank of the same node, and answers with one. If What is Found, the descriptor travels
-// beside the answer, to both ranks.
+// Pair requests a socket to Rank, a rank of the same node, and is the reply, too. If What is Found, the agent sends
+// each of the two ranks one end of a socket pair with the reply.
 type Pair struct {
 	Rank job.Slot
 	What Answered
 }
 
-// Abort ends the whole job.
+// Abort requests the end of the whole job, with exit code Code. Text is for the user.
 type Abort struct {
 	Code uint8
 	Text string
 }
 
-// Finalize says that the rank sends and receives no more messages.
+// Finalize reports that the program of the rank leaves the job.
 type Finalize struct {
 }
 
-// Later replaces Publish for a rank that opens its way to other nodes when it is needed. A Publish follows then.
+// Later takes the place of the first Publish if a rank opens its network device on demand. Publish follows Wanted.
 type Later struct {
 }
 
-// Wanted tells a rank that has sent Later that another node asks for its address.
+// Wanted asks a rank to send Publish, because its address is needed after Later, or to prove that it still runs.
 type Wanted struct {
 }
 
-// Refused replaces Welcome, and tells a program why it cannot join the job.
+// Refused takes the place of Welcome if a program cannot join the job. Text gives the reason.
 type Refused struct {
 	Text string
 }
 
-// Restarted tells a rank that others were restarted and count from Epoch on. Collectives up to Op have failed, and
-// the next one has the number after it. Op is 0 if that was before the rank joined.
+// Restarted tells a rank that the ranks [First, First+Count) were restarted. Their epochs before Epoch are no longer
+// valid. Collectives up to Op have failed, and the next one has the number Op+1. Op is 0 if the restart was before
+// the rank joined.
 type Restarted struct {
 	First job.Slot
 	Count uint32
@@ -333,47 +335,47 @@ type Restarted struct {
 	Op    uint32
 }
 
-// Rollback asks that all ranks end and start again. Text is for the user.
+// Rollback requests that all ranks are ended and started again. Text is for the user.
 type Rollback struct {
 	Text string
 }
 
-// Resize announces a layout that the job will get, or has now (decisions/0030).
+// Resize announces the next layout of the job and the progress of the change (decisions/0030).
 type Resize struct {
 	Step   ResizeStep
-	Start  uint8 // start of the ranks that join (job.Epoch): above 0 if their numbers were used before
+	Start  uint8 // start number of joining ranks (job.Epoch); above 0 if their slots were used before
 	Layout job.Layout
 }
 
-// LocalRank is a rank of a member's node, and its process.
+// LocalRank is a rank on the node of a session member: its number in the job and on the node, and its process ID.
 type LocalRank struct {
 	Rank, Local, PID uint32
 }
 
-// LocalRanks lists the ranks of a node that run, in order.
+// LocalRanks lists the running ranks of a node in ascending order.
 type LocalRanks = frame.List[LocalRank, localRankCodec]
 
 type localRankCodec struct{}
 
-// NewLocalRanks packs elements.
+// NewLocalRanks returns a list of the given elements.
 func NewLocalRanks(list ...LocalRank) LocalRanks {
 	return frame.ListOf[LocalRank, localRankCodec](slices.Values(list))
 }
 
-// Member tells a daemon of a tool, a member of a session, its number and the ranks of its node (decisions/0035). A
-// member also sends Collect and Finalize, and gets Release; ranks in them are members.
+// Member tells a daemon of a tool its number in the session and the ranks of its node (decisions/0035). Such a daemon,
+// a member, also sends Collect and Finalize and receives Release. Ranks in these messages are numbers of members.
 type Member struct {
 	Number uint32
-	Size   uint32 // of the session
+	Size   uint32 // number of members of the session
 	Host   string
 	Credit uint32 // bytes of ToolPiece that may be sent before the first ToolRoom
 	Ranks  LocalRanks
 }
 
-// ToolPiece is a piece of a message between the front end of a tool and member 0 of a session. Its cost in credit is
-// Cost.
+// ToolPiece is a piece of a message between the front end of a tool and member 0 of a session. It uses Cost bytes of
+// credit.
 type ToolPiece struct {
-	Last bool // of its message
+	Last bool // this is the last piece of its message
 	Data []byte
 }
 
@@ -385,14 +387,14 @@ type ToolRoom struct {
 // RankGroup describes ranks that are in the same state.
 type RankGroup struct {
 	State  Standing
-	Op     uint32     // collectives that each has joined, the one that it waits in included
-	Call   Collective // that each waits in
-	Text   string     // the stack
-	Count  uint32
-	AgeMs  uint32 // the longest time that one of them has been in a collective
-	CPUMs  uint64 // of all together
-	Memory uint64 // of all together, in bytes
-	Ranks  SlotSpans
+	Op     uint32     // number of collectives that each rank has joined, with the one that it waits in
+	Call   Collective // the collective that each rank waits in, if State is Waits
+	Text   string     // the call stack; empty unless the question is ShowStacks
+	Count  uint32     // number of ranks
+	AgeMs  uint32     // longest time that one of the ranks has waited in the collective
+	CPUMs  uint64     // sum of their CPU times
+	Memory uint64     // sum of their resident memory, in bytes
+	Ranks  SlotSpans  // the first ranks of the group, in at most MaxSpans spans
 }
 
 // RankGroups is a list of groups.
@@ -400,7 +402,7 @@ type RankGroups = frame.List[RankGroup, rankGroupCodec]
 
 type rankGroupCodec struct{}
 
-// NewRankGroups packs elements.
+// NewRankGroups returns a list of the given elements.
 func NewRankGroups(list ...RankGroup) RankGroups {
 	return frame.ListOf[RankGroup, rankGroupCodec](slices.Values(list))
 }
@@ -414,13 +416,13 @@ type RankRow struct {
 	Op     uint32
 	Call   Collective
 	AgeMs  uint32
-	Kernel uint8 // the letter of the process's state, as in /proc/PID/stat; 0 if there is no process
+	Kernel uint8 // letter of the state in /proc/PID/stat; 0 if there is no process
 	CPUMs  uint64
-	Busy   uint32 // thousandths of one CPU since the rank was last asked, or since it began
-	Memory uint64 // resident bytes
-	CPUs   string // that the rank may use
-	HCA    string
-	Waits  string // the kernel function that its first thread waits in
+	Busy   uint32 // CPU usage since the last question, or since the start, in thousandths of one CPU
+	Memory uint64 // resident memory in bytes
+	CPUs   string // list of the CPUs that the rank may use
+	HCA    string // InfiniBand adapter and port of the rank; or empty
+	Waits  string // kernel function that the first thread of the process waits in
 }
 
 // RankRows is a list of rows.
@@ -428,38 +430,39 @@ type RankRows = frame.List[RankRow, rankRowCodec]
 
 type rankRowCodec struct{}
 
-// NewRankRows packs elements.
+// NewRankRows returns a list of the given elements.
 func NewRankRows(list ...RankRow) RankRows {
 	return frame.ListOf[RankRow, rankRowCodec](slices.Values(list))
 }
 
-// Question is asked of the ranks of a subtree (decisions/0025).
+// Question is a request about running ranks (decisions/0025).
 type Question struct {
 	What       QuestionKind
 	Signal     uint8
-	Rows       uint32    // most rows of the answer: of ranks that are furthest behind, then least busy
-	PatienceMs uint32    // until an answer is sent with what is known
-	Ranks      SlotSpans // empty: all
+	Rows       uint32    // maximum number of rows: ranks with the fewest collectives first, then the least busy
+	PatienceMs uint32    // time limit; after it, an incomplete answer is sent
+	Ranks      SlotSpans // empty for all ranks
 }
 
-// Standings is the answer of all ranks of a subtree that were asked.
+// Standings is the answer to a Question for the ranks of a subtree.
 type Standings struct {
-	Nodes  uint32 // nodes whose agents have answered
-	Silent uint32 // nodes whose agents are lost, or have not answered in time
-	Cut    uint32 // ranks of groups that were left out
-	More   uint32 // rows that were left out
+	Nodes  uint32 // number of nodes whose agents have answered
+	Silent uint32 // number of nodes whose agents are lost or have not answered in time
+	Cut    uint32 // number of ranks in groups beyond MaxGroups, which are left out
+	More   uint32 // number of rows beyond the maximum, which are left out
 	Groups RankGroups
 	Rows   RankRows
 }
 
-// Follow is what one process of a program of Charm++ has reported for all: rank 0 to the root, and the root to all
-// others, which join the collective that it stands for (decisions/0029).
+// Follow carries the report of process 0 of a Charm++ program for all processes, from rank 0 to the root and from the
+// root to all other ranks. These ranks then join the corresponding collective (decisions/0029).
 type Follow struct {
 	Step FollowStep
 	Code uint8 // exit code of FollowEnd
 }
 
-// FailedDaemon is a daemon that did not end with exit code 0. Number is that of its node, or the slot of its rank.
+// FailedDaemon is a daemon that did not end with exit code 0. Number is the index of its node, or the slot of its rank
+// if there is a daemon for each rank.
 type FailedDaemon struct {
 	Number uint32
 	Host   string
@@ -467,23 +470,23 @@ type FailedDaemon struct {
 	Cause  string // why the daemon did not start; or empty
 }
 
-// FailedDaemons lists those with the smallest numbers, in order.
+// FailedDaemons lists the failed daemons with the smallest numbers in ascending order.
 type FailedDaemons = frame.List[FailedDaemon, failedDaemonCodec]
 
 type failedDaemonCodec struct{}
 
-// NewFailedDaemons packs elements.
+// NewFailedDaemons returns a list of the given elements.
 func NewFailedDaemons(list ...FailedDaemon) FailedDaemons {
 	return frame.ListOf[FailedDaemon, failedDaemonCodec](slices.Values(list))
 }
 
 // DaemonEnds describes how daemons of a subtree have ended (decisions/0028).
 type DaemonEnds struct {
-	Daemons uint32 // daemons that were to run
-	Over    uint32 // nodes whose ranks had ended before
-	Lost    uint32 // nodes of which nothing is known
-	Code    uint8  // the largest exit code
-	More    uint32 // daemons that failed and are not in Failed
-	Dropped uint64 // bytes of output that were not read in time
+	Daemons uint32 // number of daemons that were ordered
+	Over    uint32 // number of nodes whose ranks had ended before the order, so that they ran no daemon
+	Lost    uint32 // number of nodes whose daemons are unknown, because their agents were lost
+	Code    uint8  // largest exit code of a daemon
+	More    uint32 // number of failed daemons that are not in Failed
+	Dropped uint64 // bytes of output that were discarded because the user did not read them in time
 	Failed  FailedDaemons
 }
