@@ -11,7 +11,6 @@ import (
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/rankwire"
-
 	"ibrun/internal/job"
 )
 

@@ -28,7 +28,8 @@ const lastWords = 60 * time.Second
 
 // Main runs the agent of a node until its job has ended. The agent reads messages from its parent on standard input and
 // writes messages to it on standard output. Main returns the exit code of this process: 0, 125 if the agent could not
-// start, or remote.CutOff if it received nothing from its parent. Exit codes of ranks do not change it.
+// start, or remote.CutOff if it has closed the link to its parent because the parent was silent, and no other parent
+// took over. Exit codes of ranks do not change it.
 func Main() int {
 	if err := proc.BecomeSubreaper(); err != nil {
 		fmt.Fprintf(os.Stderr, "ibrun: cannot adopt orphans on this node: %v\n", err)

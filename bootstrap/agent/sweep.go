@@ -6,7 +6,6 @@ import (
 
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/reaper"
-
 	"ibrun/internal/proc"
 	"ibrun/internal/safefile"
 )
@@ -28,7 +27,8 @@ func (l *loop) sweepJob(e core.SweepJob) {
 			l.post(core.LinkLost{Link: core.Up, Cause: err.Error()})
 			return
 		}
-		group := reaper.FindGroup(e.Job, uint32(e.Node)) // also has processes that changed their environment
+		// The group also contains processes whose environment no longer names the job, which KillMarked does not find.
+		group := reaper.FindGroup(e.Job, uint32(e.Node))
 		killed += len(group.Processes())
 		group.Kill()
 		if !group.Remove(killWait) {

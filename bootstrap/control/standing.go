@@ -51,13 +51,14 @@ type StandingRow struct {
 	Waits  string   `json:"waits,omitempty"`
 }
 
-// Names of states in JSON and in text. The states of package rankwire have four further names, which name returns.
+// Names of some states of a rank, in JSON and in text. The function name has the names of all states.
 const (
 	StandingWaits = "waits"
 	StandingOver  = "exited"
 	StandingLeft  = "finalized"
 )
 
+// name returns the name of a state of a rank.
 func name(s rankwire.Standing) string {
 	return [...]string{"not started", "runs", "joined", StandingWaits, StandingLeft, StandingOver, "signaled"}[s]
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core/recovery"
-
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/job"
 )

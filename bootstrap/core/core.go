@@ -22,7 +22,6 @@ import (
 	"ibrun/bootstrap/core/collective"
 	"ibrun/bootstrap/core/daemons"
 	"ibrun/bootstrap/core/lookup"
-
 	"ibrun/bootstrap/core/queries"
 	"ibrun/bootstrap/core/recovery"
 	"ibrun/bootstrap/core/sessions"

@@ -4,7 +4,6 @@ import (
 	"ibrun/bootstrap/core/bulk"
 	"ibrun/bootstrap/core/collective"
 	"ibrun/bootstrap/core/lookup"
-
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"

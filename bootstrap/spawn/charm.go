@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/bootstrap/clients/charm"
-
 	"ibrun/internal/job"
 )
 

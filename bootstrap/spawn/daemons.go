@@ -12,9 +12,8 @@ import (
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/internal/exit"
-	"ibrun/internal/proc"
-
 	"ibrun/internal/job"
+	"ibrun/internal/proc"
 )
 
 // Order is what daemons a node shall run: one, or one beside each rank (docs/dev/decisions/0028-daemons.md).

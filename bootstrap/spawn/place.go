@@ -8,9 +8,8 @@ import (
 
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/cpuset"
-	"ibrun/internal/proc"
-
 	"ibrun/internal/job"
+	"ibrun/internal/proc"
 	"ibrun/topo"
 	"ibrun/topo/bind"
 	"ibrun/topo/show"

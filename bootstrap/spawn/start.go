@@ -8,9 +8,8 @@ import (
 	"syscall"
 
 	"ibrun/internal/exit"
-	"ibrun/internal/proc"
-
 	"ibrun/internal/job"
+	"ibrun/internal/proc"
 )
 
 // mostStarting is how many ranks are started at a time: while one becomes its program, the next is

@@ -22,15 +22,13 @@ import (
 	"ibrun/cmd/ibrun/internal/cli"
 	"ibrun/cmd/ibrun/internal/ctl"
 	"ibrun/cmd/ibrun/internal/plan"
+	"ibrun/cmd/ibrun/internal/report"
 	"ibrun/cmd/ibrun/internal/run"
 	"ibrun/internal/build"
 	"ibrun/internal/exit"
+	"ibrun/internal/job"
 	"ibrun/internal/plain"
 	"ibrun/internal/proc"
-
-	"ibrun/cmd/ibrun/internal/report"
-
-	"ibrun/internal/job"
 	"ibrun/topo"
 )
 

@@ -217,8 +217,9 @@ func startReaping() {
 	go reap(ended)
 }
 
-// reap waits for all children, including adopted ones. It waits for the signal SIGCHLD instead of blocking in wait(2),
-// because a blocked thread would keep the only processor of an agent (internal/poll).
+// reap collects the exit statuses of children, including adopted ones, whenever SIGCHLD arrives. It does not block in
+// wait(2), because the blocked thread would keep its P of the Go scheduler for about a millisecond, and an agent usually
+// has only one P (internal/poll).
 func reap(ended <-chan os.Signal) {
 	for {
 		reapAll()

@@ -13,7 +13,6 @@ import (
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/bootstrap/wire/rankwire"
-
 	"ibrun/internal/job"
 )
 

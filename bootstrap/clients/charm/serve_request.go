@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"ibrun/bootstrap/ccs"
-
 	"ibrun/internal/job"
 )
 

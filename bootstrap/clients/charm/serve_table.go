@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"ibrun/bootstrap/wire/rankwire"
-
 	"ibrun/internal/job"
 )
 

@@ -18,7 +18,6 @@ import (
 
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/bootstrap/wire/rankwire"
-
 	"ibrun/internal/job"
 )
 

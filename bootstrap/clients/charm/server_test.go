@@ -10,7 +10,6 @@ import (
 
 	"ibrun/bootstrap/ccs"
 	"ibrun/bootstrap/wire/rankwire"
-
 	"ibrun/internal/job"
 )
 

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"ibrun/bootstrap/wire/rankwire"
-
 	"ibrun/internal/job"
 )
 

@@ -14,7 +14,6 @@ import (
 
 	"ibrun/bootstrap/ccs"
 	"ibrun/bootstrap/wire/rankwire"
-
 	"ibrun/internal/job"
 )
 

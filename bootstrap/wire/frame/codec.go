@@ -25,7 +25,7 @@ func (w *Encoder) U16(n uint16) { w.Uint(uint64(n)) }
 // U64 is Uint. A generated codec calls it.
 func (w *Encoder) U64(n uint64) { w.Uint(n) }
 
-// Next writes the number after n, so that the largest n takes one byte.
+// Next writes n+1. The largest n, which stands for no value, wraps to 0 and so takes one byte.
 func (w *Encoder) Next(n uint32) { w.U32(n + 1) }
 
 // Time writes 0 for a negative time, which stands for never, and one more than the microseconds of any other.

@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/bootstrap/remote/native"
-
 	"ibrun/test/bench/figure"
 )
 

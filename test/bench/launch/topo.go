@@ -10,7 +10,6 @@ import (
 
 	"ibrun/internal/cpuset"
 	"ibrun/internal/proc"
-
 	"ibrun/test/bench/figure"
 	"ibrun/topo"
 	"ibrun/topo/topotest"

@@ -20,7 +20,6 @@ import (
 	"ibrun/cmd/ibrun/internal/report"
 	"ibrun/cmd/ibrun/internal/run"
 	"ibrun/internal/libpmi"
-
 	"ibrun/topo/capture"
 	"ibrun/topo/topotest"
 )

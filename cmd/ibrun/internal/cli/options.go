@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"ibrun/bootstrap/tree"
-
 	"ibrun/internal/hostlist"
 	"ibrun/internal/job"
 )

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"ibrun/bootstrap/tree"
-
 	"ibrun/internal/exit"
 	"ibrun/internal/hostlist"
 	"ibrun/internal/job"

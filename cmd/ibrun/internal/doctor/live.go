@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/bootstrap/remote"
-
 	"ibrun/internal/build"
 	"ibrun/internal/limits"
 	"ibrun/internal/netiface"

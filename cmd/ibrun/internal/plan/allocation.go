@@ -7,7 +7,6 @@ import (
 	"ibrun/cmd/ibrun/internal/cli"
 	"ibrun/internal/exit"
 	"ibrun/internal/hostlist"
-
 	"ibrun/internal/job"
 )
 

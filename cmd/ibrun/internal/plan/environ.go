@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"ibrun/cmd/ibrun/internal/cli"
-
 	"ibrun/internal/plain"
 )
 

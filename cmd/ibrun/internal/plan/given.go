@@ -8,9 +8,8 @@ import (
 	"ibrun/cmd/ibrun/internal/alloc"
 	"ibrun/cmd/ibrun/internal/cli"
 	"ibrun/internal/exit"
-	"ibrun/internal/plain"
-
 	"ibrun/internal/job"
+	"ibrun/internal/plain"
 )
 
 // ErrNotFirst is the error for a process that shall do nothing: a resource manager has started the

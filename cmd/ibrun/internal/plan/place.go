@@ -8,7 +8,6 @@ import (
 	"ibrun/internal/exit"
 	"ibrun/internal/job"
 	"ibrun/internal/plain"
-
 	"ibrun/topo"
 )
 

@@ -20,7 +20,6 @@ import (
 	"ibrun/internal/job"
 	"ibrun/internal/limits"
 	"ibrun/internal/plain"
-
 	"ibrun/topo"
 )
 

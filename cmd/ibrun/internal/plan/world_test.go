@@ -12,7 +12,6 @@ import (
 	"ibrun/bootstrap/spawn"
 	"ibrun/cmd/ibrun/internal/cli"
 	"ibrun/internal/exit"
-
 	"ibrun/topo/capture"
 )
 

@@ -9,9 +9,8 @@ import (
 	"ibrun/bootstrap/tree/costs"
 	"ibrun/cmd/ibrun/internal/cli"
 	"ibrun/cmd/ibrun/internal/plan"
-	"ibrun/internal/plain"
-
 	"ibrun/internal/job"
+	"ibrun/internal/plain"
 )
 
 // shownRuns bounds the table of a plan.

@@ -8,7 +8,6 @@ import (
 
 	"ibrun/cmd/ibrun/internal/cli"
 	"ibrun/cmd/ibrun/internal/plan"
-
 	"ibrun/internal/job"
 	"ibrun/topo/capture"
 )

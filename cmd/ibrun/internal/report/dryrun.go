@@ -9,10 +9,9 @@ import (
 
 	"ibrun/bootstrap/spawn"
 	"ibrun/bootstrap/wire/rankwire"
-	"ibrun/internal/plain"
-
 	"ibrun/cmd/ibrun/internal/cli"
 	"ibrun/cmd/ibrun/internal/plan"
+	"ibrun/internal/plain"
 	"ibrun/topo"
 	"ibrun/topo/show"
 )

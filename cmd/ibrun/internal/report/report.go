@@ -21,9 +21,8 @@ import (
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/rankwire"
-	"ibrun/internal/plain"
-
 	"ibrun/internal/job"
+	"ibrun/internal/plain"
 )
 
 // Reporter says on standard error what happens to a job. Everything begins

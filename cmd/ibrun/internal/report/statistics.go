@@ -4,9 +4,8 @@ import (
 	"io"
 	"time"
 
-	"ibrun/internal/plain"
-
 	"ibrun/internal/job"
+	"ibrun/internal/plain"
 )
 
 // Statistics is what --stats=json prints, in one line.

@@ -7,7 +7,6 @@ import (
 
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/tree"
-
 	"ibrun/internal/exit"
 	"ibrun/internal/job"
 	"ibrun/internal/proc"

@@ -15,14 +15,12 @@ import (
 	"ibrun/bootstrap/agent"
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire"
-	"ibrun/cmd/ibrun/internal/doctor"
-
-	"ibrun/internal/exit"
-	"ibrun/internal/hostlist"
-
 	"ibrun/cmd/ibrun/internal/cli"
+	"ibrun/cmd/ibrun/internal/doctor"
 	"ibrun/cmd/ibrun/internal/plan"
 	"ibrun/cmd/ibrun/internal/report"
+	"ibrun/internal/exit"
+	"ibrun/internal/hostlist"
 	"ibrun/internal/job"
 	"ibrun/internal/proc"
 )

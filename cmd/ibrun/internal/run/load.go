@@ -8,14 +8,12 @@ import (
 	"strings"
 
 	"ibrun/bootstrap/agent"
-
 	"ibrun/cmd/ibrun/internal/cli"
 	"ibrun/cmd/ibrun/internal/plan"
-	"ibrun/internal/plain"
-	"ibrun/internal/proc"
-
 	"ibrun/cmd/ibrun/internal/report"
 	"ibrun/internal/job"
+	"ibrun/internal/plain"
+	"ibrun/internal/proc"
 	"ibrun/topo"
 )
 
