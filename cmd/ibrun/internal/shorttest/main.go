@@ -1,7 +1,7 @@
-// Command short runs jobs one after the other by one root, in one process, and prints what it has
+// Command shorttest runs jobs one after the other by one root, in one process, and prints what it has
 // kept of them:
 //
-//	short JOBS ARGUMENTS
+//	shorttest JOBS ARGUMENTS
 //
 // ARGUMENTS are those of ibrun. It prints two lines, for before and after, each with the numbers
 // of goroutines and of open descriptors. It stands in for ibrun on the nodes, too, as agents must
@@ -36,7 +36,7 @@ func main() {
 		os.Exit(agent.Main())
 	}
 	if err := runJobs(os.Args[1], os.Args[2:]); err != nil {
-		fmt.Fprintln(os.Stderr, "short:", err)
+		fmt.Fprintln(os.Stderr, "shorttest:", err)
 		os.Exit(1)
 	}
 }
