@@ -23,7 +23,7 @@ import (
 type World struct {
 	table   *lazy.Table
 	log     *slog.Logger
-	control *rankwire.Channel // nil: a job of one rank
+	control *rankwire.Channel // channel to the agent; nil if ibrun did not start this process
 	welcome rankwire.Welcome
 	layout  atomic.Pointer[job.Layout] // of the job now
 	first   job.Slot                   // of this node
@@ -159,7 +159,7 @@ func (w *World) publish(later bool) error {
 // resolver implements lazy.Resolver: it sends the questions of a table to the agent.
 type resolver struct {
 	control *rankwire.Channel
-	mark    string // prefix of keys, as in World
+	mark    string // prefix of keys, World.mark
 }
 
 func (r resolver) AskBlock(rank uint32, least uint16, fresh bool) error {

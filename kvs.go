@@ -51,8 +51,9 @@ func (w *World) put(key string, value []byte) (done chan bool, err error) {
 	return done, w.send(rankwire.Put{Key: w.mark + key, Value: value})
 }
 
-// secondaryKey is the key under which a rank puts its second address into the key-value store. Keys of users do not
-// begin with a zero byte. The ranks of a job may be built from different versions, so the key must never change.
+// secondaryKey is the key under which a rank puts its second address into the key-value store. It begins with a zero
+// byte, which Put refuses in keys of users. The ranks of a job may be built from different versions, so the key must
+// never change.
 const secondaryKey = "\x00beside"
 
 // putSecondary puts this rank's second address where those look for it who need it.

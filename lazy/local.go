@@ -60,8 +60,8 @@ func (n *localPeer) decide(s *stream, err error) (first bool) {
 }
 
 // Paired handles the agent's answer to Resolver.AskPair. c is a connection to a rank of this node. If failure is
-// ErrEnded, ErrFailed or ErrRank, there is no connection and c is nil. The rank at the other end of c gets its end of
-// the connection without asking.
+// ErrEnded, ErrFailed or ErrRank, there is no connection and c is nil. The agent also passes the other end of the
+// connection to the other rank, which has not asked for it.
 func (t *Table) Paired(rank uint32, c net.Conn, failure error) {
 	n := t.localPeer(rank)
 	if failure != nil {

@@ -34,7 +34,7 @@ type stream struct {
 	resumed bool    // what was kept goes another way
 	peers   uint64  // messages that the peer had by then
 
-	spin poll.Spinner // of who reads
+	spin poll.Spinner // polls before the reader of the stream sleeps
 
 	reading bool   // under the lock of remote peers, as is
 	came    uint64 // messages that were received

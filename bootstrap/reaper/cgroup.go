@@ -30,8 +30,8 @@ func name(job string, node uint32) string {
 	return prefix + job + "-" + strconv.FormatUint(uint64(node), 10)
 }
 
-// MakeGroup makes the group of a job on a node, below the group of this process. It returns nil if that is not
-// possible. This is no error, because no option asks for groups.
+// MakeGroup makes the control group of a job on a node, as a child of the control group of this process. It returns nil
+// if this process may not make one. That is no error, because a job also runs without a group.
 func MakeGroup(job string, node uint32) *Group {
 	_, own := place("/proc/self")
 	if own == "" || job == "" {
@@ -52,8 +52,8 @@ func MakeGroup(job string, node uint32) *Group {
 	return nil
 }
 
-// FindGroup returns the group that another process has made for a job on a node, below the group of this process. It
-// returns nil if there is none.
+// FindGroup returns the group that another process has made for a job on a node. It searches the whole cgroup file
+// system that this process sees, and returns nil if there is no such group.
 func FindGroup(job string, node uint32) (g *Group) {
 	root, _ := place("/proc/self")
 	if root == "" {
@@ -74,8 +74,8 @@ func FindGroup(job string, node uint32) (g *Group) {
 // unused is the age from which a group that no process is in is nobody's.
 const unused = time.Minute
 
-// TidyGroups removes the groups that killed agents have left: groups of jobs directly below the group of this process
-// that have no processes and are older than a minute.
+// TidyGroups removes the control groups that killed agents have left. These are the groups of jobs directly below the
+// group of this process that contain no process and have existed for at least a minute.
 func TidyGroups() { tidy(unused) }
 
 func tidy(age time.Duration) {

@@ -44,7 +44,7 @@ func ContainMain(args []string) int {
 	signals.passOn(first.Process.Pid, func(s syscall.Signal) syscall.Signal { return s })
 	letGo(0, 1, 2) // whoever reads them is to see the end of the agent
 	_ = first.Wait()
-	safefile.SweepNode() // the agent is dead, and a reaper that was killed could not
+	safefile.SweepNode() // the agent has ended, and its reaper may have been killed before it called SweepNode
 	switch s := first.ProcessState.Sys().(syscall.WaitStatus); {
 	case s.Exited():
 		return s.ExitStatus()

@@ -4,8 +4,9 @@
 // descendants, however they were forked and in whatever session they are
 // (docs/dev/decisions/0002-reaper-above-the-agent.md). It also kills an agent that still runs LinkPatience after its
 // link has ended, or that has been stopped for StopPatience. A reaper has no data of the job and reads no message. If
-// the linker was told so, on x86-64, the process forks before the Go runtime starts (entry_linux_amd64.s). Such a reaper
-// costs a tenth of what an additional Go process costs. Otherwise Main does the same work.
+// ibrun is built for x86-64 with the linker option -E ibrun/bootstrap/reaper.entry, as make build does, the process
+// forks before the Go runtime starts (entry_linux_amd64.s), and the reaper never starts that runtime. Otherwise Main is
+// the reaper, an additional Go process that does the same work and takes more time and memory.
 //
 // A Group is a control group of version 2 (cgroups(7)) for one job on one node. If an agent is allowed to make one, it
 // starts the ranks of its node in it. All processes that the ranks fork belong to it too, and one write kills them all
@@ -280,7 +281,7 @@ func SweepMain(args []string) int {
 	shrug()
 	proc.KillDescendants(patience)
 	TidyGroups()
-	safefile.SweepNode() // of the agent, which is dead
+	safefile.SweepNode() // removes the temporary files of the agent, which has ended
 	if len(args) != 1 {
 		return 125
 	}

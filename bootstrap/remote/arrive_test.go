@@ -43,7 +43,7 @@ func TestPrune(t *testing.T) {
 	add(100, 2*day, false)
 	add(101, 40*day, false)
 	make(build(200), 3*day)              // never finished: as old as it is
-	make(build(201)+packedSuffix, 3*day) // on a host that starts jobs: only the compressed form is there
+	make(build(201)+packedSuffix, 3*day) // a host that starts jobs only has the compressed binary
 	for _, name := range []string{".tmp.abcdefghij", ".tmp.abcdefghij.z", "costs.json", ".tmp.x", ".tmp.x.z",
 		"ibrun-old"} {
 		make(name, 90*day)

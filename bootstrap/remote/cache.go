@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// packedSuffix is the suffix of the name of a compressed binary in a cache of binaries.
+// packedSuffix is appended to the name of a binary to get the name of its compressed form in the same folder.
 const packedSuffix = ".gz"
 
 // digestSuffix ends the name of the file beside a cached binary that says what
@@ -95,7 +95,7 @@ func prune(dir string, now time.Time) {
 	delete(last, cachedName())
 	builds := slices.SortedFunc(maps.Keys(last), func(a, b string) int { return cmp.Compare(last[a], last[b]) })
 	for i, build := range builds {
-		if last[build] > keepLonger || last[build] > keepLately && i >= keepAlways-1 { // this build is one of them
+		if last[build] > keepLonger || last[build] > keepLately && i >= keepAlways-1 { // -1 for this build
 			for _, suffix := range []string{"", digestSuffix, packedSuffix} {
 				_ = os.Remove(filepath.Join(dir, build+suffix))
 			}

@@ -19,18 +19,19 @@ import (
 	"ibrun/internal/build"
 )
 
-// packedFile is this binary, compressed with gzip. The file stays open until this process ends.
+// packedFile is an open file with the binary of this process, compressed with gzip. It stays open until the process
+// ends.
 type packedFile struct {
 	*os.File
 	size int64 // bytes
 }
 
-// arrivedPacked is the compressed binary that the parent has sent, if Arrive has removed its name from the file system.
-// Otherwise it is nil.
+// arrivedPacked is the compressed binary that the parent has sent to a temporary folder. Arrive sets it and removes the
+// folder. It is nil if the parent sent nothing, sent the plain binary, or sent it to the cache.
 var arrivedPacked *os.File
 
-// packed returns this binary, compressed. It uses the file that the parent has sent or the file in the cache. If there
-// is neither, it compresses the binary and stores the result in the cache for the next job.
+// packed returns the compressed binary of this process: arrivedPacked or the file in the cache. If there is neither, it
+// compresses the binary, and stores the result in the cache for the next job if the cache can be written.
 var packed = sync.OnceValues(func() (*packedFile, error) {
 	if arrivedPacked != nil {
 		return sized(arrivedPacked)
@@ -48,9 +49,9 @@ var packed = sync.OnceValues(func() (*packedFile, error) {
 	return sized(f)
 })
 
-// openPacked opens the compressed binary at path in a cache. It returns an error if the file is incomplete, for example
-// because the machine crashed while it was written: the trailer at the end of the file must have the CRC-32 and the
-// size of this binary (RFC 1952, 2.3.1).
+// openPacked opens the compressed binary at path in a cache. It returns an error if openOwn refuses the file, or if the
+// last 8 bytes of the file are not the CRC-32 and the size of this binary (RFC 1952, 2.3.1). They differ, for example,
+// if the machine crashed while the file was written.
 func openPacked(path string) (*os.File, error) {
 	f, err := openOwn(path)
 	if err != nil {
@@ -97,7 +98,8 @@ func sized(f *os.File) (*packedFile, error) {
 	return &packedFile{f, info.Size()}, nil
 }
 
-// newPacked compresses this binary to a file in the folder dir of the cache. If that fails, it uses a file in memory.
+// newPacked compresses this binary to a file in dir, a cache folder. If that fails, it compresses to a file in memory
+// (memfd_create(2)).
 func newPacked(dir string) (*os.File, error) {
 	if f, err := packInto(dir); err == nil {
 		return f, nil
@@ -114,8 +116,8 @@ func newPacked(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// packInto compresses this binary to a new file in the folder dir of the cache. Then it removes old files from the
-// folder.
+// packInto compresses this binary to a new file in dir, a cache folder that is made if necessary. Then it removes old
+// binaries from dir. It returns an error if dir is empty.
 func packInto(dir string) (*os.File, error) {
 	if dir == "" {
 		return nil, errors.ErrUnsupported
@@ -141,8 +143,8 @@ func packInto(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// pack compresses this binary to w with the fastest level of gzip. This takes 0.14 s for 12 MB, and the result is at
-// most a fifth larger than with the best level.
+// pack writes this binary to w, compressed with the fastest level of gzip. This takes 0.14 s for 12 MB; the best level
+// takes 0.7 s for a result that is a tenth smaller.
 func pack(w io.Writer) error {
 	in, err := build.Open()
 	if err != nil {

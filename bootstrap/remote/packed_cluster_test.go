@@ -25,8 +25,8 @@ func useCache(t *testing.T) string {
 	return cacheDir()
 }
 
-// TestCompressedBinaryIsCached requires that the compressed binary is written to the cache. A file of its name must be
-// refused if it is incomplete, a link, or writable by other users.
+// TestCompressedBinaryIsCached requires that the compressed binary is written to the cache. openPacked must refuse the
+// cached file if it is incomplete, a symbolic link, or writable by other users.
 func TestCompressedBinaryIsCached(t *testing.T) {
 	dir := useCache(t)
 	path := filepath.Join(dir, cachedName()+packedSuffix)

@@ -36,7 +36,7 @@ type Starter struct {
 	alloc    *allocStarter                 // whose starter makes the sessions; nil: none
 	script   func() string                 // that finds an agent; most agents never ask
 	native   bool                          // make ssh sessions in this process, where that can be done
-	system   func() (native.System, error) // what the user's configuration depends on; most agents never ask
+	system   func() (native.System, error) // reads what the ssh configuration depends on; most agents never call it
 	notify   func(string)
 	mu       sync.Mutex
 	reported []string // reasons

@@ -82,10 +82,10 @@ const (
 //
 // The function installer replaces these words: SUM by the SHA-256 digest of the binary, SIZE by its size in bytes,
 // PACKED by the size of the compressed binary (0 if there is none), ROOM by the sum of both sizes, LIMIT and STEP by
-// the seconds for the transfer and for each other command, ROLE by the role of the process.
+// the time limits in seconds for the transfer and for each other command, ROLE by the role of the process.
 //
-// If gzip works on the node, the parent sends the compressed binary. The script stores it beside the binary, from where
-// this node's agent sends it to its own children.
+// If gzip works on the node and PACKED is not 0, the parent sends the compressed binary. The script stores it beside
+// the binary, so that this node's agent can send it to its own children.
 //
 // Nothing follows the binary until the agent has spoken, so it does no harm if
 // head reads ahead. However the shell ends, but for SIGKILL, it leaves no part of
@@ -143,7 +143,7 @@ func installer(most time.Duration, role string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read this binary: %w", err)
 	}
-	packedSize := int64(0) // without a compressed binary the plain one is sent
+	packedSize := int64(0) // if there is no compressed binary, the parent sends the plain one
 	if p, err := packed(); err == nil {
 		packedSize = p.size
 	}

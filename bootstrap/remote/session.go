@@ -179,11 +179,12 @@ func (ses *Session) instruct(words []string, most time.Duration, role string) er
 	return nil
 }
 
-// unpacker is the name of the program that a node reports if it can decompress the binary.
+// unpacker is what a node reports as UNPACKER in ::ibrun-send if it can decompress the binary
+// (docs/dev/protocol.md).
 const unpacker = "gzip"
 
-// ship sends this binary to the node, compressed if unpacks is true. It gives up when a write blocks for most, or when
-// the transfer takes longer than the larger of most and shipTime.
+// ship sends this binary to the node, compressed if unpacks is true. It returns an error if a single write takes longer
+// than most, or if the whole transfer takes longer than max(most, shipTime).
 func (ses *Session) ship(most time.Duration, unpacks bool) error {
 	var f io.Reader
 	if unpacks {

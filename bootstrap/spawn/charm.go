@@ -83,7 +83,7 @@ func (s *Set) resizes(path string, p *job.Program) bool {
 const mostConstants = 64 << 20
 
 // holds reports whether the section .rodata of the ELF file at path, which has the program's constants, contains all
-// given byte sequences. The section is mapped, so that it adds no anonymous memory to the agent.
+// byte sequences of all. The section is mapped, so that it adds no anonymous memory to the agent.
 func holds(path string, all ...[]byte) bool {
 	file, err := os.Open(path)
 	if err != nil {

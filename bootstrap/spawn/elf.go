@@ -36,7 +36,8 @@ func (p platform) byteOrder() binary.ByteOrder {
 	return binary.LittleEndian
 }
 
-// String returns the name of the machine, such as "x86_64", or "an unknown machine".
+// String returns the name of the machine, such as "x86_64". If package debug/elf has no name for it, String returns "an
+// unknown machine".
 func (p platform) String() string {
 	name, known := strings.CutPrefix(p.machine.String(), "EM_")
 	if !known || strings.Contains(name, "+") { // debug/elf writes an unknown number as "EM_NAME+N"
@@ -49,9 +50,9 @@ func (p platform) String() string {
 	return name
 }
 
-// requiredSize returns the smallest size in bytes at which a 64-bit ELF file contains all its segments that are loaded.
-// If the file is cut within the program headers, it returns the end of the header that is incomplete. It returns 0 if
-// the file cannot be read or is no 64-bit ELF file.
+// requiredSize returns the size in bytes that a 64-bit ELF file must have at least to contain all segments that are
+// loaded. If the program headers are cut, it returns a size larger than the file. It returns 0 if the path cannot be
+// read or the file header is not that of a 64-bit ELF file.
 func requiredSize(path string) int64 {
 	f, err := os.Open(path)
 	if err != nil {
@@ -81,7 +82,8 @@ func requiredSize(path string) int64 {
 	return int64(required)
 }
 
-// loaderOf returns the path of the dynamic loader that an ELF file names, or "" if it names none or is no ELF file.
+// loaderOf returns the path of the dynamic loader that an ELF file names (PT_INTERP). It returns "" if the file names
+// none, cannot be read or is no ELF file, or if the path has more than maxInterpreter bytes.
 func loaderOf(path string) string {
 	f, err := elf.Open(path)
 	if err != nil {

@@ -165,7 +165,7 @@ func threads(p *job.Program) int {
 func (s *Set) placed() Placed {
 	m := wire.Placed{Node: s.cfg.NodeIndex, Host: s.cfg.Node.Host}
 	if b := s.cfg.Job.Binding; b.Topo && b.Data {
-		data, _ := show.JSON(s.machine) // of numbers and strings: it cannot fail
+		data, _ := show.JSON(s.machine) // no error: a machine consists of numbers and strings
 		m.Picture = string(data)
 	} else if b.Topo {
 		m.Picture = show.Picture(s.machine)

@@ -38,7 +38,7 @@ type pmixPort struct {
 	err   error
 
 	scratchMu sync.Mutex
-	folder    *safefile.Folder // nil: nobody has called, or it was removed
+	folder    *safefile.Folder // nil before a rank needs the folder, and after its removal
 	over      bool             // there will be none any more
 	files     map[uint32][]safefile.File
 }
@@ -243,7 +243,7 @@ func (p *pmixPort) removeFolder() {
 	defer p.scratchMu.Unlock()
 	if p.folder != nil {
 		p.folder.Remove()
-		safefile.Sweep(os.TempDir()) // what an agent has left whose node lost its power
+		safefile.Sweep(os.TempDir()) // remove folders of agents that were killed or whose node lost power
 	}
 	p.folder, p.over = nil, true
 }

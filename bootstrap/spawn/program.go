@@ -17,7 +17,7 @@ const defaultPath = "/usr/local/bin:/usr/bin:/bin"
 
 // FindProgram returns the path of the file that the command name runs. If name contains a slash, it is a path relative
 // to dir. Otherwise FindProgram searches the directories of the last PATH in env, or of defaultPath. The error is an
-// exit.Error with the code NotFound, or NotExecutable if this process cannot execute the file that was found.
+// exit.Error with the code NotFound if there is no such file, or NotExecutable if this process cannot execute it.
 func FindProgram(name, dir string, env []string) (path string, err error) {
 	if name == "" {
 		return "", exit.With(exit.NotFound, errors.New("the program's name is empty"))
@@ -54,7 +54,8 @@ func within(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// checkExecutable returns an exit.Error if this process cannot execute the file at path.
+// checkExecutable returns an exit.Error with the code NotFound if there is no file at path, and with the code
+// NotExecutable if this process cannot execute the file.
 func checkExecutable(path string) error {
 	st, err := os.Stat(path)
 	switch {

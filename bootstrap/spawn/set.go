@@ -129,7 +129,7 @@ type Set struct {
 	charmResizes map[*job.Program]bool // whether programs of Charm++ are built for it
 	mpi          library               // of prepareMPI
 	memory       memory
-	group        *reaper.Group // of all that ranks fork; nil: none
+	group        *reaper.Group // control group of the ranks and the processes that they fork; nil if there is none
 
 	stall stall
 	again sync.Mutex // held while a rank starts again

@@ -80,7 +80,7 @@ func (s *Set) connectInput(r *rank, e *ends) (err error) {
 			return err
 		}
 		s.stall.at("open", name)
-		e.child[0], err = os.OpenFile(name, os.O_RDONLY|syscall.O_NOCTTY, 0) // see safefile.Create
+		e.child[0], err = os.OpenFile(name, os.O_RDONLY|syscall.O_NOCTTY, 0) // O_NOCTTY: see safefile.Create
 		return err
 	case r.feed != nil && !r.charm: // what such a program reads it asks for
 		e.child[0], e.feed, err = proc.PipeTo()

@@ -44,7 +44,8 @@ func (s *Set) tidyRanks() {
 				continue // as nearly always
 			}
 			removeFrom(tmp, session, folders, (*safefile.Dir).RemoveAll)
-			removeFrom(tmp, session[:2], session[2:], (*safefile.Dir).Remove) // fails while other agents' ranks have something there
+			// A directory that still contains files of other agents' ranks is not empty, so Remove leaves it there.
+			removeFrom(tmp, session[:2], session[2:], (*safefile.Dir).Remove)
 			removeFrom(tmp, session[:1], session[1:2], (*safefile.Dir).Remove)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 // Fit is the launch model's constants as one launch shows them.
 type Fit struct {
-	Cost         // with the window that the tree was planned with
+	Cost         // measured costs, and the window of the tree's Shape
 	InFlight int // most sessions that a parent had at a time
 	Sessions int // that the constants are from
 	Most     int // sessions of the parent that made most

@@ -14,7 +14,7 @@ type Launch struct {
 	Agents   int    // that the job needs, besides the root
 	Ranks    int
 	Missing  int    // nodes that are not in Nodes, because they are too many
-	Shape    Shape  // with the costs that it was planned with
+	Shape    Shape  // shape of the tree, and the costs from which it was planned
 	Source   string // where those costs are from, in words
 	Nodes    []Node // parents before their children
 }

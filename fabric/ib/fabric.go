@@ -22,7 +22,7 @@ type Config struct {
 	Key         [32]byte      // the same in all endpoints of a job: who has it may open streams
 	Spin        bool          // poll without pause: for those who own their cores
 	Receives    int           // datagrams that may wait for the sink once there is a peer; 0: 256
-	records     Source        // of tests: where path records come from
+	records     Source        // source of path records; only tests set it
 	DialTimeout time.Duration // bounds Dial besides its context; 0: 10 s
 	PortGrace   time.Duration // how long a port may be down before its streams fail; 0: 10 s
 }

@@ -39,7 +39,7 @@ func machine() fakeverbs.Node {
 }
 
 func TestMain(m *testing.M) {
-	if inside.In() { // for TestKernelAnswers
+	if inside.In() { // TestKernelAnswers has started this program in a virtual machine
 		os.Exit(m.Run())
 	}
 	if os.Getenv(aloneVariable) != "" {

@@ -29,7 +29,7 @@ type Config struct {
 	Buffer      int           // receive buffer that is asked for, in bytes; 0: 4 MiB
 	DialTimeout time.Duration // bounds Dial besides its context; 0: 10 s
 	Silence     time.Duration // of a far kernel, after which a stream ends; 0: 20 s
-	Spin        poll.Spinner  // how long a receiver polls before it sleeps
+	Spin        poll.Spinner  // decides how long a receiver polls before it sleeps
 	Instead     string        // why this node does not go by InfiniBand, for the errors about peers that do
 }
 

@@ -35,7 +35,7 @@ type Binding struct {
 	// map_cpu and mask_cpu as kernel lists: the node's rank i takes the i-th, from the start again
 	// after the last
 	CPUs     []string
-	Slots    []string // --rankfile: cores of each rank of the job, by rank, in the form of bind.ParseSlots
+	Slots    []string // --rankfile: slot list of each rank of the job, by rank, as bind.ParseSlots reads it
 	Overload bool     // several ranks may share CPUs that they are bound to
 	HCA      string   // --hca as written: names or NAME:PORT with commas between them; empty: the nearest
 	Report   bool     // --report-bindings: each rank's place goes up the tree

@@ -198,7 +198,7 @@ type LaunchOptions struct {
 	LateBinding  bool   // subtrees are handed out as agents come up; for a greedy Tree
 	StartBarrier bool   // ranks wait until it is settled which nodes take part
 	KeepGoing    bool   // a rank that fails does not end the job: the others are told
-	TraceEvents  string // --trace-events: file of the root's trace; a node appends .HOST; empty: no trace
+	TraceEvents  string // --trace-events: path of the root's trace, to which a node appends .HOST; empty: no trace
 	Contain      bool   // a node's processes have a PID namespace of their own
 	Restarts     bool   // a rank that fails starts again
 	RestartAll   bool   // with Restarts: and all others with it

@@ -2,7 +2,7 @@ package plain
 
 import "fmt"
 
-// Plural returns n and the noun thing, with an appended s unless n is 1: "1 node", "2 nodes".
+// Plural returns n followed by the noun thing, to which it appends an s unless n is 1: "1 node", "2 nodes".
 func Plural(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

@@ -24,8 +24,8 @@ type Spinner struct {
 	rare   Rare
 }
 
-// NewSpinner returns a Spinner whose Poll tries for at most most. If always is false, Poll skips some calls after polls
-// without a result.
+// NewSpinner returns a Spinner whose Poll polls for at most the duration most. If always is false and polls have ended
+// without a result, some of the next calls of Poll return at once.
 func NewSpinner(most time.Duration, always bool) Spinner { return Spinner{most: most, always: always} }
 
 // Poll tries until that has done something, and reports whether it has. Polls that bring nothing

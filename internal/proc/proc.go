@@ -197,10 +197,10 @@ func begin(c Cmd) (b *birth, p *Process, err error) {
 // debugged says that a debugger has its breakpoints in this process.
 var debugged atomic.Bool
 
-// KeepBreakpoints keeps what a debugger has written into this process's code. This process stands
-// still while a child becomes its program: children share its memory until then, and debuggers,
-// which let go of them, take their breakpoints out of it. The kernel tells them when a vfork is
-// over, and they put them back.
+// KeepBreakpoints makes sure that breakpoints of a debugger in this process survive the start of children. From now on
+// this process is suspended until a child has executed its program. Until then the child shares the memory of this
+// process, and a debugger that detaches from the child removes its breakpoints from that memory. It inserts them again
+// when the kernel reports the end of the vfork.
 func KeepBreakpoints() { debugged.Store(true) }
 
 // Hung is the error of a start that took longer than Cmd.Most.

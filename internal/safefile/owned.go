@@ -2,10 +2,10 @@
 // directory it follows no link and writes no file that another user has put there, unless that user owns the directory.
 // It removes only files of this user. Peer returns the user at the other end of a Unix socket.
 //
-// A Folder is a directory for temporary files, named ibrun-scratch-*. It has a list of registered files outside of it,
-// which are removed together with the directory. The process that makes a Folder holds a lock on the list and removes
-// the Folder when it ends. If that process is killed, the next call of Sweep by a process of the same user removes the
-// Folder, because its list is not locked.
+// A Folder is a directory for temporary files, named ibrun-scratch-*. Files in other directories can be registered with
+// it: a list in the Folder names them, and Remove removes them along with the Folder. The process that makes a Folder
+// holds a lock on the list, and calls Remove before it exits. If it is killed, the kernel releases the lock, and the
+// next Sweep by a process of the same user removes the Folder and the registered files.
 package safefile
 
 import (

@@ -137,7 +137,7 @@ func Sweep(base string) {
 	found, _ := filepath.Glob(filepath.Join(base, prefix+"*"))
 	for _, path := range found {
 		name := filepath.Base(path)
-		if dir, err := Open(base, name); err == nil { // this user's, and no link
+		if dir, err := Open(base, name); err == nil { // name is no link and belongs to this user
 			dir.Close()
 			sweep(base, name)
 		}

@@ -35,8 +35,8 @@ var forbiddenImports = []struct{ from, to, why string }{
 // Tests may import further modules.
 var allowed = regexp.MustCompile(`^(github\.com/(Mellanox/rdmamap|vishvananda/net(link|ns))|golang\.org/x/(crypto|sys))/`)
 
-// linked matches the paths of packages of this module that package ibrun may import, directly or indirectly. They
-// become part of each application.
+// linked matches the paths of packages of this module that package ibrun may import, directly or indirectly. An
+// application that imports ibrun is linked with these packages.
 var linked = regexp.MustCompile(`^ibrun/(bootstrap/wire/(frame|rankwire)|cgo/verbs|fabric|internal|lazy|topo)/`)
 
 // pkg is a package of this module, as go list -json describes it. Deps lists its direct and indirect imports.

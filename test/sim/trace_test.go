@@ -25,9 +25,9 @@ func traceOf(now time.Duration, ev core.Event, effects []core.Effect) []string {
 	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 }
 
-// TestTraces collects the traces of all agents of a job. Each trace must have its events and effects in order, and
-// times that never decrease. It must not contain the job's secret, arguments, environment, values, addresses, input or
-// output.
+// TestTraces collects the traces of all agents of a job. A trace must have a line for each event and each effect. Times
+// must never decrease. No trace may contain the job's secret, arguments, environment, values, addresses, input or
+// output. The trace of one node must contain certain events and effects in order.
 func TestTraces(t *testing.T) {
 	const hidden, port = "hidden", 60606
 	cfg := plan(3, 2, "chain")
@@ -93,7 +93,8 @@ func TestTraces(t *testing.T) {
 		"event RankExited Rank=2", "effect Send To=-1 Msg=Exit{", "effect Finish")
 }
 
-// requireOrder requires that some lines, in this order, begin with the texts of want after their time.
+// requireOrder requires that lines contains, in this order and possibly with other lines between them, a line for each
+// text of want. The line must begin with the text after its time.
 func requireOrder(t *testing.T, lines []string, want ...string) {
 	t.Helper()
 	rest := lines

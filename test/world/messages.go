@@ -93,8 +93,8 @@ func (r *rank) trySend(to int, m []byte) {
 }
 
 // departure checks that messages arrive although their sender calls Finalize. All ranks but the last one send messages
-// to the last rank and then call Finalize. The last rank starts to receive when they have reached Finalize, and must
-// get all messages. After Finalize every method must return ErrFinalized.
+// to the last rank, put the key "finalizing" and call Finalize. The last rank starts to receive when all of them have
+// put the key, and must receive all messages. After Finalize every method must return ErrFinalized.
 func (r *rank) departure() {
 	const finalizing = "finalizing"
 	last, count := r.Size()-1, 30

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// maxIndex is the limit of the numbers of packages and cores in a slot list; all must be lower.
+// maxIndex is an upper limit: the number of a package or core in a slot list must be less.
 const maxIndex = 1 << 16
 
 // Slot is some cores: of a package, or of the whole node.

@@ -13,9 +13,9 @@ import (
 // fastLink is the speed in Mb/s from which an interface may be a fabric's, as those of Slingshot.
 const fastLink = 100_000
 
-// ServesHwloc reports whether the result of HwlocXML can replace the topology that hwloc itself would read. It cannot
-// on a node with several fast network devices, because Open MPI 5 looks in hwloc's tree for the device nearest to the
-// rank, and HwlocXML has no devices.
+// ServesHwloc reports whether the result of HwlocXML can replace the topology that hwloc itself would read. It
+// returns false for a node with several HCAs with active ports or network interfaces of at least fastLink. Open MPI 5
+// looks in hwloc's tree for the one nearest to the rank, and the XML contains no devices.
 func ServesHwloc(m *topo.Machine) bool {
 	fast := map[string]bool{} // devices by address
 	for i := range m.HCAs {
@@ -57,7 +57,7 @@ type xmlObject struct {
 	id     int    // the kernel's number; -1: none
 	cpus   cpuset.Set
 	nodes  cpuset.Set   // numbers of the NUMA nodes attached to it and its parts
-	memory []*xmlObject // NUMA nodes attached to it, which hwloc lists apart from parts
+	memory []*xmlObject // NUMA nodes attached to the object; hwloc does not count them among parts
 	parts  []*xmlObject
 	within *xmlObject // object that contains it; nil for the machine
 

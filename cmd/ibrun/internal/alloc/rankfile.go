@@ -8,10 +8,8 @@ import (
 	"ibrun/topo/bind"
 )
 
-// Limits of a rank file.
-const (
-	MaxFileRanks = 1 << 20 // ranks, with one line each
-)
+// MaxFileRanks is the largest number of ranks in a rank file. Ranks are numbered from 0 to MaxFileRanks-1.
+const MaxFileRanks = 1 << 20
 
 // RankPlace is the host and the cores that a rank file gives to one rank.
 type RankPlace struct {
@@ -20,9 +18,9 @@ type RankPlace struct {
 	Slots string // the cores, in the form of bind.ParseSlots
 }
 
-// RankFile parses the content of the rank file with the given name, and returns the place of each rank. The lines have
-// the form "rank 2=host slot=0:1-3" and can be in any order; # begins a comment. All ranks from 0 to the highest must
-// be there. Errors about a line begin with name:line.
+// RankFile parses the content of the rank file with the given name, and returns the place of each rank, by rank. A line
+// has the form "rank 2=host slot=0:1-3", and # begins a comment. The lines can be in any order. Each rank from 0 to the
+// highest must have exactly one line. Errors about a line begin with the name and the number of the line.
 func RankFile(name string, content []byte) ([]RankPlace, error) {
 	lines := map[int]RankPlace{}
 	most := -1

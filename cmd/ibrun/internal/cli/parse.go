@@ -11,7 +11,7 @@ import (
 // knob is one row of the table in options.go: how an option is written, and
 // what it does to a request.
 type knob struct {
-	names string // as in Option
+	names string // names of the option, in the form of Option
 	takes Takes
 	words []string // all that its value may be; nil: set judges
 	// set obeys the option. For a pair, v is NAME=VALUE.
@@ -70,7 +70,7 @@ type reading struct {
 	*Request
 	grammar *Parser
 	knobs   []knob
-	global  map[int]Given // what was given for the whole job, by knob
+	global  map[int]Given // options that apply to the whole job, by index in knobs
 }
 
 // program obeys the options of one program. where, if not empty, says on which

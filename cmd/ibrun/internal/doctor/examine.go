@@ -15,8 +15,8 @@ import (
 	"ibrun/topo"
 )
 
-// Examine holds the facts about a process, and the functions by which its method Report reads further properties of the
-// node. Tests replace them.
+// Examine holds properties of this process, such as its user and its limits, and the functions with which Report reads
+// the properties of the node. Tests set the fields to describe other nodes.
 type Examine struct {
 	Files   fs.FS // sys, proc, dev, etc and the folders with libraries, from the root
 	Machine string
@@ -123,7 +123,8 @@ func (n Examine) folders() []Folder {
 	return folders
 }
 
-// innermost returns the text of the innermost error that err wraps. It has no path; the report has the path in a field.
+// innermost returns the text of the innermost error that err wraps. An *fs.PathError, for example, wraps an error whose
+// text has no path.
 func innermost(err error) string {
 	for {
 		inner, ok := err.(interface{ Unwrap() error })
@@ -200,8 +201,9 @@ func (n Examine) hcas(m *topo.Machine) []HCA {
 	return all
 }
 
-// readPort converts a port of package topo to a Port, with the MTU of its network interface. If the table of GIDs names
-// no interface and the device has exactly one, the port gets that one.
+// readPort converts a port of package topo to a Port. links are the network interfaces of the device, and mtu has the
+// MTU of each interface in bytes. A port whose link layer is not InfiniBand gets the MTU of the interface that its GIDs
+// name. If they name none, it gets the MTU of the only element of links.
 func readPort(p topo.Port, mtu map[string]int, links []string) Port {
 	one := Port{
 		Number: p.Number, State: p.State, Physical: p.Physical, Layer: p.Layer, LID: p.LID, LMC: p.LMC, SMLID: p.SMLID,

@@ -16,7 +16,7 @@ func WriteJSON(w io.Writer, nodes []Node, found []Finding) error {
 	}
 	return plain.WriteJSON(w, struct {
 		Nodes    []Node    `json:"nodes"`
-		Findings []Finding `json:"findings"` // the worst first
+		Findings []Finding `json:"findings"` // in descending order of severity
 		Errors   int       `json:"errors"`
 		Warnings int       `json:"warnings"`
 	}{nodes, found, count[Error], count[Warning]})

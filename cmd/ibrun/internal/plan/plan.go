@@ -59,7 +59,7 @@ type Surroundings struct {
 	Limits  [limits.Count]limits.Limit
 	Window  job.Window // of the user's terminal
 	Now     time.Time
-	Costs   func() tree.CostCache // of earlier launches; asked for where there are sessions
+	Costs   func() tree.CostCache // costs of earlier launches; called if sessions are made and --tree gives no costs
 	Weights map[string]uint32     // what hosts have to give, for --map-by load
 
 	Read    readFile                                      // reads a file that the user has named

@@ -33,7 +33,7 @@ type Views struct {
 	trace  *view
 	page   *view
 	line   func(format string, args ...any)
-	launch *tree.Launch // nil until the launch is over
+	launch *tree.Launch // times of the launch; nil until it is over
 	shown  sync.WaitGroup
 }
 
