@@ -89,6 +89,11 @@ func TestDying(t *testing.T) {
 	p, line := shell(t, "sleep 0 & echo $!; exec sleep 1000")
 	child, err := strconv.Atoi(line())
 	require.NoError(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the shell is in state %c, its child in state %c", state(p.Pid()), state(child))
+		}
+	})
 	waitfor.Require(t, "the child is exiting", func() bool { return exiting(child) })
 	require.False(t, p.Dying())
 	p.Signal(syscall.SIGKILL)
