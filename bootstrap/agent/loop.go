@@ -39,7 +39,7 @@ type loop struct {
 	starter  *remote.Starter
 	cores    cores
 	ranks    *spawn.Set
-	server   *pmi.Server // of ranks
+	server   *pmi.Server // of ranks that use PMI
 	pmix     *pmixserver.Server
 	charm    *charm.Server
 	charmJob *job.Job        // that the server is of
@@ -53,11 +53,11 @@ type loop struct {
 	cutOff   bool           // the link to the parent was given up as silent
 	helpers  sync.WaitGroup // starters of sessions
 	root     *rootSide      // nil unless this is the root
-	tracer   *tracer        // nil unless --trace-events is given, and on a node before its Launch
+	tracer   *tracer        // nil without --trace-events; on a node, also before Launch is received
 	jobID    string
 	reaped   bool                  // there is a reaper above this agent
 	handed   bool                  // its link is another agent's, which has ended
-	looks    *spawn.Looks          // nil: nobody has asked for its ranks
+	looks    *spawn.Looks          // nil until the first question about the ranks of this node
 	daemons  map[uint32]*daemonSet // by the number of their order; nil: there are none
 }
 

@@ -28,8 +28,8 @@ const lastWords = 60 * time.Second
 
 // Main runs the agent of a node until its job has ended. The agent reads messages from its parent on standard input and
 // writes messages to it on standard output. Main returns the exit code of this process: 0, 125 if the agent could not
-// start, or remote.CutOff if it has closed the link to its parent because the parent was silent, and no other parent
-// took over. Exit codes of ranks do not change it.
+// start, or remote.CutOff if it closed the link to its parent and no other agent became its parent. An agent closes the
+// link if the parent is silent, or if a child reports a parent nearer to the root. Exit codes of ranks do not matter.
 func Main() int {
 	if err := proc.BecomeSubreaper(); err != nil {
 		fmt.Fprintf(os.Stderr, "ibrun: cannot adopt orphans on this node: %v\n", err)
@@ -61,7 +61,7 @@ func Main() int {
 	return l.code()
 }
 
-// greet connects standard input and output to the parent's port if the parent waits for a connection. Then it writes
+// greet connects standard input and output to the parent's port if the parent waits for a connection. Then greet writes
 // the agent's first line, with its build, machine and process ID.
 func greet() error {
 	if err := remote.Call(); err != nil {

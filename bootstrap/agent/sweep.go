@@ -22,8 +22,8 @@ func (l *loop) sweepJob(e core.SweepJob) {
 	}
 	go func() {
 		killed, left, err := proc.KillMarked(mark, e.Grace, killWait)
-		safefile.SweepNode() // of the lost agent, and of its reaper, which would have
-		if err != nil {      // the end of this link says that it is not known
+		safefile.SweepNode() // removes the files that the lost agent and its reaper have left
+		if err != nil {      // the lost link tells the parent that the result is unknown
 			l.post(core.LinkLost{Link: core.Up, Cause: err.Error()})
 			return
 		}

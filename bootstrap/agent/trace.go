@@ -10,28 +10,28 @@ import (
 	"ibrun/internal/safefile"
 )
 
-// tracer writes the events and effects of this agent to a file. Each event is written together with its effects before
-// they are performed, so the file is complete even if the agent is killed. The methods of a nil tracer do nothing.
+// tracer writes the events and effects of this agent to a file. It writes an event and its effects before the agent
+// performs the effects, so that the file shows what the agent did even if it is killed. A nil tracer writes nothing.
 type tracer struct {
 	file *os.File
 	text []byte
 }
 
-// startTrace creates or empties the file at path and starts to write the trace to it. Errors contain name in place of
-// path.
+// startTrace creates or empties the file at path and starts to write the trace to it. Error messages contain name
+// instead of path.
 func (l *loop) startTrace(path, name string) error {
 	file, err := safefile.Create(path)
 	if err != nil {
 		return exit.Usagef("option --trace-events: %s cannot be written: %v", name, exit.Cause(err))
 	}
-	_ = file.Truncate(0) // fails for a pipe or a device, which is never truncated
+	_ = file.Truncate(0) // fails for a pipe or a device, which has no content to remove
 	l.tracer = &tracer{file: file}
 	return nil
 }
 
 // traceNode starts the trace of this node's agent in the file path.host, unless path is empty. If the file cannot be
-// opened, traceNode only sends a warning. The warning says .HOST in place of the host's name, because ibrun prints
-// equal warnings of several nodes only once.
+// opened, traceNode sends a warning to the user and the job continues without this trace. The warning has .HOST in
+// place of the host's name, because ibrun prints equal warnings of several nodes only once.
 func (l *loop) traceNode(path, host string) {
 	if path == "" {
 		return

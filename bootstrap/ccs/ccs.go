@@ -1,6 +1,6 @@
 // Package ccs parses, encodes and checks the messages of Converse client-server (CCS). A CCS client sends a request to
-// a processing element (PE) of a Charm++ program, and names the handler that replies. Clients can be asked to prove
-// that they know a key (auth.go). Package charm encodes the frame in which the program receives a request.
+// a processing element (PE) of a Charm++ program, and names the handler that replies. A server can require that clients
+// prove that they know a key (auth.go). Package charm encodes the frame in which the program receives a request.
 //
 // The package performs no I/O.
 package ccs
@@ -23,7 +23,8 @@ const (
 	MaxReply = 16 << 20
 )
 
-// InfoHandler is the name of the handler whose reply is a Census. The server sends the reply; the program is not asked.
+// InfoHandler is the name of the handler whose reply is a Census. The server of ibrun sends
+// this reply itself, so the request does not reach the program.
 const InfoHandler = "ccs_getinfo"
 
 // Request is a request of a client to one PE, to a list of PEs, or to all PEs of a program.

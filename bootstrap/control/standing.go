@@ -12,8 +12,8 @@ import (
 
 // Standing is the answer of a whole job.
 type Standing struct {
-	Nodes  uint32          `json:"nodes"`  // whose agents have answered
-	Silent uint32          `json:"silent"` // whose agents have not
+	Nodes  uint32          `json:"nodes"`  // number of nodes whose agents have answered
+	Silent uint32          `json:"silent"` // number of nodes whose agents are lost or have not answered in time
 	Cut    uint32          `json:"cut,omitempty"`
 	More   uint32          `json:"more,omitempty"`
 	Groups []StandingGroup `json:"groups,omitempty"`
@@ -51,7 +51,7 @@ type StandingRow struct {
 	Waits  string   `json:"waits,omitempty"`
 }
 
-// Names of some states of a rank, in JSON and in text. The function name has the names of all states.
+// Names of states of a rank, in JSON and in text. The function name returns all names.
 const (
 	StandingWaits = "waits"
 	StandingOver  = "exited"
@@ -63,8 +63,7 @@ func name(s rankwire.Standing) string {
 	return [...]string{"not started", "runs", "joined", StandingWaits, StandingLeft, StandingOver, "signaled"}[s]
 }
 
-// StandingOf converts the answer of the agents, which counts ranks by slot, to a Standing, which has the user's
-// numbers.
+// StandingOf converts the answer of the agents to a Standing. The layout l maps the slots in the answer to ranks.
 func StandingOf(l job.Layout, a rankwire.Standings) Standing {
 	s := Standing{Nodes: a.Nodes, Silent: a.Silent, Cut: a.Cut, More: a.More}
 	for g := range a.Groups.All() {

@@ -104,7 +104,7 @@ type Core struct {
 
 	failures failures
 	floors   recovery.Floors
-	restarts recovery.Director // at the root
+	restarts recovery.Director // used at the root only
 	recall   recall
 	repair   repairing
 
@@ -117,9 +117,9 @@ type Core struct {
 	daemons     daemons.Daemons
 	resizing    resizing
 	sessions    sessions.Sessions
-	held        []Event      // about daemons, until the ranks of this node run
-	names       lookup.Names // at the root
-	tally       job.Tally    // without what the parts count: counted
+	held        []Event      // events about daemons that wait until the ranks of this node run
+	names       lookup.Names // used at the root only
+	tally       job.Tally    // without the counts of the parts, which the method counted adds
 }
 
 // New makes an agent that waits for its first event.

@@ -30,10 +30,10 @@ import (
 	"ibrun/internal/job"
 )
 
-// maxItems is the largest number of elements of a slice of structs that are written in a line.
+// maxItems is the maximum number of elements that are written for a slice of structs.
 const maxItems = 8
 
-// texts lists the names of the string fields whose values are written, in every struct.
+// texts lists names of string fields. The value of a field with such a name is written, in any struct.
 var texts = []string{
 	"Host", "FirstHost", "Parent", "Phase", "JobID", "Namespace", "Job", "State", // identifiers and states
 	"Cause", "Trouble", "Refused", // error texts
@@ -51,7 +51,7 @@ var structs = []reflect.Type{
 	reflect.TypeFor[job.StatusRun](), reflect.TypeFor[job.Window](),
 }
 
-// numbered lists the integer types that identify something, so that zero is the first link, node, rank or slot.
+// numbered lists the integer types whose value 0 identifies the first link, node, rank or slot, and is always written.
 var numbered = []reflect.Type{
 	reflect.TypeFor[core.Link](), reflect.TypeFor[job.NodeIndex](), reflect.TypeFor[job.Rank](),
 	reflect.TypeFor[job.Slot](),
@@ -68,7 +68,7 @@ func line(dst []byte, now time.Duration, kind string, v any) []byte {
 	return append(fields(dst, reflect.ValueOf(v)), '\n')
 }
 
-// fields appends " name=value" to dst for each exported field of the struct v that is not left out.
+// fields appends " name=value" to dst for each exported field of the struct v for which value returns a text.
 func fields(dst []byte, v reflect.Value) []byte {
 	if !listed(v.Type()) {
 		return dst
@@ -92,7 +92,7 @@ func listed(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && (slices.Contains(packages, t.PkgPath()) || slices.Contains(structs, t))
 }
 
-// value returns the text of the field v with the given name, or nil if the field is left out.
+// value returns the text of the field v with the given name, or nil if the field must not be written.
 func value(name string, v reflect.Value) []byte {
 	switch {
 	case v.IsZero() && !shownZero(v.Type()):

@@ -1,6 +1,6 @@
-// Package wire contains the messages between agents, and encodes them as frames and decodes them. Messages that agents
-// relay for ranks are in package rankwire; Vocabulary includes them. The package is pure. The file schema.txt describes
-// the messages of both packages, and the files *_gen.go are generated from it.
+// Package wire contains the messages between agents, encodes them as frames, and decodes them. Package rankwire
+// contains the messages that agents relay for ranks, which are also in Vocabulary. The package performs no I/O. The
+// file schema.txt describes the messages of both packages, and the files *_gen.go are generated from it.
 package wire
 
 //go:generate go run ibrun/internal/wiregen
@@ -18,18 +18,18 @@ import (
 // Values of Joined.How.
 const (
 	JoinedTaken  uint8 = iota // the agent of the job has taken the link
-	JoinedNobody              // no agent of the job runs on the node
-	JoinedOther               // the agent already has another parent, which is nearer to the root
+	JoinedNobody              // no agent of the job runs on the node, or it has not answered
+	JoinedOther               // the agent has a parent that is nearer to the root than the sender of Join
 )
 
-// NoInput is the Input of a State if the agent replaces a lost one, whose ranks are started again without standard
-// input.
+// NoInput is the value of State.Input for an agent that replaces a lost agent. The restarted ranks of such an agent get
+// no standard input.
 const NoInput = 1<<32 - 1
 
 // End returns the index of the node after the last node of s.
 func (s NodeSpan) End() job.NodeIndex { return s.First + job.NodeIndex(s.Count) }
 
-// Nodes returns the nodes on which m orders members.
+// Nodes returns the spans of nodes on which m starts members.
 func (m Session) Nodes() NodeSpans {
 	return frame.ListOf[NodeSpan, nodeSpanCodec](func(yield func(NodeSpan) bool) {
 		for s := range m.Members.All() {
@@ -40,13 +40,13 @@ func (m Session) Nodes() NodeSpans {
 	})
 }
 
-// TimingsOf returns a list of the times of nodes. It encodes them one by one, so that no slice of them is needed.
+// TimingsOf returns the list of the given times of nodes. It takes an iterator, so that the caller needs no slice.
 func TimingsOf(nodes iter.Seq[job.NodeTimes]) Timings {
 	return frame.ListOf[job.NodeTimes, nodeTimesCodec](nodes)
 }
 
-// verify returns an error if a node is not in the layout of the job, has other ranks there or is listed twice, or if
-// the parts of Share are not in ascending order with a gap between neighbours.
+// verify returns an error if a node of Nodes or Share is not in the layout of the job, has a different number of ranks
+// in it, or is listed twice, or if the parts of Share are not in ascending order with a gap between neighbours.
 func (m *Launch) verify() error {
 	l, next := m.Job.Layout, job.NodeIndex(0)
 	for i, p := range m.Share {
@@ -83,14 +83,14 @@ func (m *Below) verify() error {
 	return nil
 }
 
-// verify returns the error of floorsInOrder.
+// verify returns an error if Floors are not in ascending order of ranks, or not above Everyone.
 func (m *Standing) verify() error { return floorsInOrder(m.Floors, m.Everyone) }
 
-// verify returns the error of floorsInOrder.
+// verify returns an error if Floors are not in ascending order of ranks, or have an epoch of 0.
 func (m *Enter) verify() error { return floorsInOrder(m.Floors, 0) }
 
-// floorsInOrder returns an error if floors are not in strictly ascending order of ranks, or one of them is not above
-// everyone, the floor of all ranks.
+// floorsInOrder returns an error if floors are not in strictly ascending order of ranks, or if the epoch of one of them
+// is not greater than everyone, the floor of all ranks.
 func floorsInOrder(floors []RankFloor, everyone uint16) error {
 	for i, f := range floors {
 		if i > 0 && f.Rank <= floors[i-1].Rank || f.Epoch <= everyone {
@@ -103,7 +103,7 @@ func floorsInOrder(floors []RankFloor, everyone uint16) error {
 // restartEpoch reports whether an epoch is that of the first program after a restart.
 func restartEpoch(epoch uint16) bool { return job.StartOf(epoch) > 0 && job.ProgramOf(epoch) == 1 }
 
-// blocks returns a check that a node block has at most rankwire.MaxValue bytes.
+// blocks returns a function that returns an error if a node block has more than rankwire.MaxValue bytes.
 func blocks() func([]byte) error {
 	return func(block []byte) error {
 		if len(block) > rankwire.MaxValue {
@@ -113,13 +113,13 @@ func blocks() func([]byte) error {
 	}
 }
 
-// nodesInOrder returns the check of one list of NodeSpans. Its calls get the spans one after the other.
+// nodesInOrder returns a function that checks one list of NodeSpans. It must be called once for each span, in order.
 func nodesInOrder() func(NodeSpan) error {
 	check := frame.InOrder(job.MaxNodes)
 	return func(s NodeSpan) error { return check(uint32(s.First), s.Count) }
 }
 
-// endingsInOrder returns the check of one list of Endings. Its calls get the runs one after the other.
+// endingsInOrder returns a function that checks one list of Endings. It must be called once for each run, in order.
 func endingsInOrder() func(job.StatusRun) error {
 	next := uint64(0)
 	return func(s job.StatusRun) error {
@@ -133,7 +133,8 @@ func endingsInOrder() func(job.StatusRun) error {
 	}
 }
 
-// membersInOrder returns the check of one list of MemberSpans. Its calls get the spans one after the other.
+// membersInOrder returns a function that checks one list of MemberSpans. It must be called once for each span, in
+// order.
 func membersInOrder() func(MemberSpan) error {
 	members, last := uint64(0), MemberSpan{}
 	return func(s MemberSpan) error {

@@ -16,7 +16,8 @@ import (
 
 func TestHeap(t *testing.T) { suite().Heap(t, 1<<18) }
 
-// dense returns for each kind the messages that take the most memory for their size (frametest.Suite.Dense).
+// dense maps a kind to a function that returns messages of about size encoded bytes that take the most memory when they
+// are decoded (frametest.Suite.Dense).
 var dense = map[frame.Kind]func(size int) []frame.Message{
 	KindLaunch: denseLaunches,
 	KindOffspring: func(size int) []frame.Message {
@@ -193,7 +194,7 @@ func manyParcels(size int) rankwire.Parcels {
 	return rankwire.NewParcels(parcels...)
 }
 
-// everySecondRank returns n ranks, in spans of one rank with a gap of one rank between them.
+// everySecondRank returns n spans of one rank each, with a gap of one rank between neighbours.
 func everySecondRank(n int) rankwire.SlotSpans {
 	spans := make([]rankwire.SlotSpan, min(n, job.MaxRanks/2))
 	for i := range spans {
@@ -202,7 +203,7 @@ func everySecondRank(n int) rankwire.SlotSpans {
 	return rankwire.NewSlotSpans(spans...)
 }
 
-// manyRuns returns nodes in count runs of one node, each of ten bytes in encoded form.
+// manyRuns returns count nodes that are encoded as one run each. The encoded form of a run has ten bytes.
 func manyRuns(count int) job.Nodes {
 	runs := make([]job.Run, min(count, job.MaxNodes))
 	for i := range runs {
@@ -211,8 +212,8 @@ func manyRuns(count int) job.Nodes {
 	return job.NewNodes(0, runs)
 }
 
-// denseLaunches returns Launch messages of about size bytes: with the jobs of jobs, with nodes that cannot be joined in
-// runs, and with the maximum number of parts in Share.
+// denseLaunches returns Launch messages of about size bytes: one for each job that the function jobs makes, one whose
+// nodes are encoded as one run each, and one with the maximum number of parts in Share.
 func denseLaunches(size int) (all []frame.Message) {
 	one := job.NewNodes(0, []job.Run{{Prefix: "a", Count: 1, Ranks: 1}})
 	all = jobs(size, func(j *job.Job) frame.Message { return Launch{Job: j, Nodes: one} })
@@ -233,8 +234,8 @@ func denseLaunches(size int) (all []frame.Message) {
 	return append(all, Launch{Job: of(nodes), Nodes: nodes}, l)
 }
 
-// jobs returns a message for each job that has as many elements of one field as fit into size bytes. The function of
-// makes the message of a job.
+// jobs makes jobs in each of which one field has as many elements as fit into size bytes. It passes each job to the
+// function of, and returns the resulting messages.
 func jobs(size int, of func(*job.Job) frame.Message) (all []frame.Message) {
 	words := make([]string, size)
 	for _, fill := range []func(j *job.Job){
@@ -267,8 +268,8 @@ func jobs(size int, of func(*job.Job) frame.Message) (all []frame.Message) {
 	return all
 }
 
-// TestDenseEnough checks that a job is accepted if its arguments are as many as Linux accepts for a program: 200,000
-// arguments of one byte take 2 MiB with their pointers, the default limit.
+// TestDenseEnough checks that the limit on the memory of a decoded Launch permits as many arguments as Linux does by
+// default: 2 MiB, which 200,000 arguments of one byte take together with their pointers.
 func TestDenseEnough(t *testing.T) {
 	for i, m := range denseLaunches(200 << 10) {
 		require.NoError(t, Vocabulary.Check(m, 0), i)

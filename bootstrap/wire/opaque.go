@@ -21,7 +21,8 @@ func EncodeNodes(w *frame.Encoder, n job.Nodes) {
 	}
 }
 
-// DecodeNodes reads a table of nodes from r. The table keeps its runs in encoded form. Errors are kept in r.
+// DecodeNodes reads a table of nodes from r. The table keeps its runs in encoded form. If DecodeNodes fails, r.Err
+// returns the error.
 func DecodeNodes(r *frame.Decoder) job.Nodes {
 	base := job.Slot(r.U32())
 	nodes, ranks := uint64(0), uint64(base)
@@ -59,11 +60,11 @@ func DecodeNodes(r *frame.Decoder) job.Nodes {
 	return n
 }
 
-// runLeast is the minimum size of a run in encoded form, in bytes.
+// runLeast is the minimum size of a run of nodes in encoded form, in bytes.
 const runLeast = 9
 
-// EncodePrograms appends the encoded form of programs to w. The environment and the directory are omitted if they are
-// those of the previous program. With --multi-prog, a job may have a thousand programs with the same environment.
+// EncodePrograms appends the encoded form of programs to w. It omits Env, Drop and Dir of a program if they are equal
+// to those of the previous one, because a job with --multi-prog can have a thousand programs with the same environment.
 func EncodePrograms(w *frame.Encoder, programs []job.Program) {
 	w.Uint(uint64(len(programs)))
 	for i, p := range programs {
@@ -88,7 +89,8 @@ func sameAround(a, b job.Program) bool {
 	return slices.Equal(a.Env, b.Env) && slices.Equal(a.Drop, b.Drop) && a.Dir == b.Dir
 }
 
-// DecodePrograms reads programs from r. Programs with the same environment share its memory. Errors are kept in r.
+// DecodePrograms reads programs from r. If EncodePrograms omitted Env, Drop and Dir of a program, the program shares
+// the memory of those of the previous one. If DecodePrograms fails, r.Err returns the error.
 func DecodePrograms(r *frame.Decoder) []job.Program {
 	var before *job.Program
 	return frame.DecodeSlice(r, 7, func() job.Program {

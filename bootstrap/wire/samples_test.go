@@ -10,7 +10,7 @@ import (
 	"ibrun/internal/job"
 )
 
-// suite returns the tests of the vocabulary, with at least one sample of each kind.
+// suite returns the inputs for the tests of Vocabulary, with at least one sample of each kind of message.
 func suite() frametest.Suite {
 	return frametest.Suite{
 		Vocabulary: Vocabulary, Speakers: frame.Parent | frame.Child | frame.Root,
@@ -155,7 +155,7 @@ func samples() []frame.Message {
 	}
 }
 
-// moreSamples returns messages with values in the fields that are zero in all messages of samples.
+// moreSamples returns messages in which the fields that are zero in all results of samples are not zero.
 func moreSamples() []frame.Message {
 	full := *samples()[0].(Launch).Job
 	for i := range full.Secret {
@@ -195,7 +195,8 @@ func moreSamples() []frame.Message {
 	}
 }
 
-// showOpaque returns the content of a table of nodes or a layout, whose fields are unexported; and nil for other types.
+// showOpaque returns the content of v if v is a table of nodes or a layout, whose fields are unexported. Otherwise it
+// returns nil.
 func showOpaque(v any) any {
 	switch v := v.(type) {
 	case job.Nodes:

@@ -77,7 +77,7 @@ type Launch struct {
 
 // Ready reports that every agent of a subtree runs or has failed.
 type Ready struct {
-	Up, Failed uint32 // numbers of agents
+	Up, Failed uint32 // numbers of agents that run, and that have failed
 }
 
 // Endings tells how ranks ended. Its runs have one rank or more, are in ascending order and do not overlap.
@@ -135,13 +135,15 @@ type End struct {
 
 // Fault reports one failure as soon as it is detected. Ranks that fail are in Exit, too.
 type Fault struct {
-	What     FaultKind
-	Node     job.NodeIndex
-	Nodes    uint32 // number of affected nodes, from Node on
-	Rank     job.Slot
-	Count    uint32 // number of affected ranks, from Rank on
-	Status   job.Status
-	Awaited  bool   // of FaultRank: the rank had joined by PMI or PMIx, and neither finalized nor aborted
+	What   FaultKind
+	Node   job.NodeIndex
+	Nodes  uint32 // number of affected nodes; Node is the first
+	Rank   job.Slot
+	Count  uint32 // number of affected ranks; Rank is the first
+	Status job.Status
+	// Awaited is set for a FaultRank if the rank had joined by PMI or PMIx and not finalized, or if it cannot be
+	// restarted because it has used PMI or PMIx. It is not set if the rank has aborted.
+	Awaited  bool
 	Host     string // of Node
 	Parent   string // host of the agent that detected the failure
 	Phase    string // of FaultLaunch and FaultFallback: step in which the session failed
@@ -156,7 +158,7 @@ type Fault struct {
 type SlowSession struct {
 	Node        job.NodeIndex
 	Host, Phase string
-	ForMs       uint32 // time since its start
+	ForMs       uint32 // time since the session or the start of ranks began
 }
 
 // Waiting names slow sessions for the user. An agent reports its own sessions at most once in five seconds.
@@ -230,7 +232,7 @@ func NewTimings(list ...job.NodeTimes) Timings {
 // launch is measured (LaunchOptions.Timed). Times have a resolution of one microsecond.
 type Times struct {
 	Span    time.Duration // from the receipt of Launch to the sending of Times
-	Missing uint32        // number of nodes that were left out
+	Missing uint32        // number of nodes of the subtree whose times are not in Nodes
 	Nodes   Timings       // the node of the sender is the first
 }
 
@@ -310,7 +312,8 @@ type Respawn struct {
 	Epoch  uint16
 }
 
-// Respawned is the reply to Respawn for ranks of one node. They run, or Cause says why they could not be started.
+// Respawned is the reply to Respawn for ranks of one node. If Code is 0, the ranks run. Otherwise Cause says why they
+// could not be started.
 type Respawned struct {
 	Serial uint32
 	First  job.Slot
@@ -326,8 +329,8 @@ type Recall struct {
 	GraceMs uint32
 }
 
-// Recalled is the reply to Recall. No process of the ranks of the subtree is left, or Cause says why the ranks cannot
-// start again.
+// Recalled is the reply to Recall. If Cause is empty, no process of the ranks of the subtree is left. Otherwise Cause
+// says why the ranks cannot start again.
 type Recalled struct {
 	Serial uint32
 	Cause  string
@@ -345,14 +348,15 @@ type Replace struct {
 	Part   job.Part // the index of the lost node and its ranks, with the host of the new agent
 }
 
-// Replaced is the reply to Replace. The new agent is ready, or Cause says why it could not be started.
+// Replaced is the reply to Replace. If Cause is empty, the new agent is ready. Otherwise Cause says why the agent could
+// not be started.
 type Replaced struct {
 	Number uint32
 	Node   job.NodeIndex
 	Cause  string
 }
 
-// RankFloor is the floor of one rank, if it is above the floor of all ranks.
+// RankFloor is the floor of one rank (Floor). It is listed if it is above the floor of all ranks.
 type RankFloor struct {
 	Rank  job.Slot
 	Epoch uint16
@@ -404,8 +408,8 @@ type State struct {
 	Input    uint32 // number of Stdin messages; or NoInput
 	Held     uint32 // bytes of Stdin that the agent has not passed on
 	Released uint32 // number of the newest collective of which it has received Release
-	Floor    uint32 // serial of the newest Floor
-	Respawn  uint32 // serial of the newest Respawn
+	Floor    uint32 // serial of the newest Floor that it has received
+	Respawn  uint32 // serial of the newest Respawn that it has received
 	Replaces uint32 // number of the Replace that started the agent, while it waits for Respawn; otherwise 0
 	Begun    bool   // its ranks were ordered to start, or the agent replaces a lost one
 }
@@ -426,7 +430,7 @@ type Passed struct {
 
 // Chunk carries an Output with its position in the stream.
 type Chunk struct {
-	At     uint64 // number of bytes of the stream before it, in all starts of the rank
+	At     uint64 // number of bytes of the stream before Output, from the first start of the rank on
 	Output Output
 }
 
@@ -525,7 +529,7 @@ func NewMemberSpans(list ...MemberSpan) MemberSpans {
 }
 
 // Session orders daemons that form a session, in which they communicate by collectives (decisions/0035). They are its
-// members. IDs of Session and Daemons are numbered together. DaemonOutput and DaemonsEnded report members, too.
+// members. Session and Daemons share one sequence of IDs. DaemonOutput and DaemonsEnded report members, too.
 type Session struct {
 	ID      uint32
 	Members MemberSpans
@@ -573,7 +577,7 @@ type DaemonRoom struct {
 // TableFetch requests node blocks. Up the tree, it requests those of all nodes for a node that needs them. Down the
 // tree, it requests those of the receiver's subtree.
 type TableFetch struct {
-	Round uint32
+	Round uint32 // number of the request, as node blocks can be requested several times
 }
 
 // TableValues answers TableFetch, in the form of Blocks, with the node blocks that the sender knows without waiting.

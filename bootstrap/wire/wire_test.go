@@ -27,7 +27,7 @@ func TestProtocol(t *testing.T) {
 	suite().Protocol(t, "../../docs/dev/protocol.md", map[string]int{"job.Moments": int(job.Moments), "job.Counts": int(job.Counts)})
 }
 
-// TestNumbersAreApart checks that a number that is in both vocabularies stands for the same kind.
+// TestNumbersAreApart checks that a number has the same name in the vocabularies of wire and of rankwire.
 func TestNumbersAreApart(t *testing.T) {
 	for number, format := range rankwire.Vocabulary {
 		if ours := Vocabulary.Format(frame.Kind(number)); ours.Parse != nil && format.Parse != nil {

@@ -13,7 +13,7 @@ var senders = map[string]string{
 	"down": "frame.Parent", "up": "frame.Child", "rank": "frame.Rank", "agent": "frame.Agent", "root": "frame.Root",
 }
 
-// imports lists the packages that generated code may import. A file imports those whose names it contains.
+// imports lists the packages that generated code may import. A generated file imports those whose names it contains.
 var imports = []struct{ name, path string }{
 	{"fmt", "fmt"}, {"math", "math"}, {"slices", "slices"}, {"testing", "testing"}, {"time", "time"},
 	{"frame", "ibrun/bootstrap/wire/frame"}, {"frametest", "ibrun/bootstrap/wire/frame/frametest"},
@@ -31,7 +31,7 @@ type generator struct {
 	strings.Builder
 }
 
-// f appends formatted text to the file.
+// f formats text like fmt.Sprintf and appends it to the file.
 func (g *generator) f(format string, args ...any) { fmt.Fprintf(g, format, args...) }
 
 // code returns the generated Go files. The keys are paths relative to the root of the repository.
@@ -60,7 +60,7 @@ func (s *schema) code() (map[string][]byte, error) {
 	return files, nil
 }
 
-// own returns the declarations of the generator's package that have one of the given kinds.
+// own returns the declarations of package g.pkg that have one of the given kinds.
 func (g *generator) own(kinds ...string) (list []*decl) {
 	for _, d := range g.all {
 		if d.pkg == g.pkg && slices.Contains(kinds, d.kind) {
@@ -166,11 +166,11 @@ func (g *generator) codec() {
 	}
 }
 
-// field returns Go statements: enc encodes the expression x, which has the type of f, and dec decodes x and checks its
-// limits.
+// field returns Go statements that encode or decode the expression x, which has the type of f. The statements in dec
+// also check the limits of f.
 func (g *generator) field(f field, x string) (enc, dec string) {
 	d := g.lookup(g.pkg, f.typ)
-	// Low and high limit the expression size. Most is the upper limit if high is empty.
+	// f.low and f.high limit the value of the Go expression size. If f.high is empty, most takes its place.
 	size, most := "len("+x+")", "math.MaxInt32"
 	switch of, length, isArray := elem(f.typ); {
 	case f.typ == "string", f.typ == "[]byte":
@@ -234,8 +234,8 @@ func (g *generator) field(f field, x string) (enc, dec string) {
 	return enc, dec
 }
 
-// function returns the name of the function that encodes or decodes a type, as "EncodePrograms" for []job.Program. Verb
-// is "Encode" or "Decode".
+// function returns the name of the function that encodes or decodes the type typ, as "EncodePrograms" for
+// []job.Program. The argument verb is "Encode" or "Decode".
 func (g *generator) function(verb, typ string) string {
 	name := verb + base(typ)
 	if typ[0] == '[' {
@@ -247,7 +247,7 @@ func (g *generator) function(verb, typ string) string {
 	return name
 }
 
-// convert returns a Go expression that converts x from one type to another.
+// convert returns a Go expression that converts x from the type from to the type to.
 func convert(to, from, x string) string {
 	if to == from {
 		return x
@@ -255,7 +255,7 @@ func convert(to, from, x string) string {
 	return to + "(" + x + ")"
 }
 
-// least returns the minimum size of a field in encoded form, in bytes, or a lower bound of it.
+// least returns a lower bound of the size of a field in encoded form, in bytes.
 func (s *schema) least(pkg string, f field) (n int) {
 	d := s.lookup(pkg, f.typ)
 	switch {

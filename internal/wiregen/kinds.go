@@ -67,10 +67,10 @@ func (s *schema) messages() (list []*decl) {
 	return list
 }
 
-// text returns the format and the arguments by which String shows d, a message or a part of it, on one line: numbers,
-// flags and strings, and the lengths of lists, slices and bytes. The names of the fields begin with prefix, and m is
-// the Go expression before a field. Pointers, arrays and opaque types are left out. So String shows no job, which has
-// a secret.
+// text returns the format and the arguments with which the generated method String formats d, a message or a struct in
+// one: numbers, flags and strings, and the lengths of lists, slices and bytes. It puts prefix before the names of
+// fields, and m before their Go expressions. It leaves out pointers, arrays and opaque types, so String does not show
+// a job, which has a secret.
 func (g *generator) text(d *decl, prefix, m string) (format string, args []string) {
 	for _, f := range d.fields {
 		t := g.lookup(d.pkg, f.typ)
@@ -101,7 +101,8 @@ func (g *generator) text(d *decl, prefix, m string) (format string, args []strin
 	return format, args
 }
 
-// fuzz writes fuzz_gen_test.go: the fuzz target of a package, and the function view for its tests.
+// fuzz writes fuzz_gen_test.go: the fuzz target of a package, and the function view, which its tests use to compare
+// lists.
 func (g *generator) fuzz() {
 	g.f(`// FuzzParse checks that each message has one encoded form: a decoded frame is encoded to the same bytes. The
 // corpus begins with all samples.

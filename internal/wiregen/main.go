@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// Paths of the schema and of the page, relative to the root of the repository.
+// Paths of the schema and of the page with the tables, relative to the root of the repository.
 const (
 	schemaFile = "bootstrap/wire/schema.txt"
 	pageFile   = "docs/dev/protocol.md"
 )
 
-// Lines of the page before and after the generated tables.
+// Lines of pageFile before and after the generated tables.
 const (
 	tablesBegin = "<!-- wiregen: begin -->\n"
 	tablesEnd   = "<!-- wiregen: end -->\n"

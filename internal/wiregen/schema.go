@@ -17,7 +17,7 @@ type schema struct {
 type decl struct {
 	kind, pkg, name string
 	doc             []string // comment lines before it
-	comment         string   // comment at the end of the line, of a const
+	comment         string   // of a const: comment at the end of the line
 	number          int      // of a message
 	senders         []string // of a message
 	once            bool     // of a message
@@ -30,7 +30,7 @@ type decl struct {
 	text            string   // grammar of an opaque, value of a const
 }
 
-// field is one line of a declaration: fields of the same type, with their limits.
+// field is one line between the braces of a declaration: one or more fields of the same type, with their limits.
 type field struct {
 	names     []string // none if the field is embedded
 	typ       string
@@ -104,14 +104,14 @@ func parse(text string) (*schema, error) {
 	return s, nil
 }
 
-// known reports whether a type is built in or declared. Package pkg is the one of an unqualified name.
+// known reports whether a type is built in or declared. An unqualified name is a type of package pkg.
 func (s *schema) known(pkg, typ string) bool {
 	of, _, isArray := elem(typ)
 	return s.lookup(pkg, typ) != nil || usual[typ] != "" || typ == "string" || typ == "[]byte" || typ == "frame.Values" ||
 		typ[0] == '*' && s.known(pkg, typ[1:]) || isArray && s.known(pkg, of)
 }
 
-// add adds a declaration. It returns an error if its name or message number is already in use.
+// add appends d to the schema. It returns an error if the name or the message number of d is already in use.
 func (s *schema) add(d *decl) error {
 	name := d.name
 	if !strings.Contains(name, ".") && d.kind != "const" {
@@ -165,7 +165,8 @@ func (d *decl) head(words []string) (err error) {
 	return err
 }
 
-// line parses a line between the braces of a declaration. Its comments are before, the lines above it, and comment.
+// line parses a line between the braces of a declaration. The comment lines above it are before, and comment is the
+// comment at its end.
 func (d *decl) line(words, before []string, comment string) error {
 	switch {
 	case words[0] == "must":
@@ -213,7 +214,7 @@ func (f *field) limit(words []string) error {
 	return nil
 }
 
-// lookup returns the declaration of a type, or nil for a built-in type. An unqualified name is of package pkg.
+// lookup returns the declaration of a type, or nil for a built-in type. An unqualified name is a type of package pkg.
 func (s *schema) lookup(pkg, typ string) *decl {
 	if d := s.byName[typ]; d != nil {
 		return d
@@ -231,7 +232,7 @@ var forms = map[string]form{
 	"u63": {"Sum", "uint64"}, "u64": {"U64", "uint64"}, "u+1": {"Next", "uint32"}, "t": {"Time", "time.Duration"},
 }
 
-// usual maps a basic type to its form, which a field may replace by "as".
+// usual maps a basic type to the name of its form. A field can have another form by "as".
 var usual = map[string]string{
 	"uint8": "b", "bool": "flag", "uint16": "u16", "uint32": "u", "int32": "u", "uint64": "u63", "[32]byte": "b32",
 }

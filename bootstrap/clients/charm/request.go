@@ -33,7 +33,7 @@ func Forward(q ccs.Request, reply uint32) []byte {
 var ErrReply = errors.New("a reply without a header")
 
 // ParseReply parses the data of a frame ReplyFw. It returns the number that was passed to Forward, and the reply, which
-// is nil if the program has none. The error is ErrReply.
+// is nil if the program has none. It returns ErrReply if data is shorter than the header.
 func ParseReply(data []byte) (to uint32, reply []byte, err error) {
 	if len(data) < HeaderSize {
 		return 0, nil, ErrReply

@@ -8,8 +8,9 @@
 //	running: barrier, barrier0 and ending become collectives of the job; print, scanf and CCS requests do not
 //	ending --Release--> released: the connection is closed, and the exit status of the program is ignored
 //
-// The package performs no I/O and starts no goroutine; the loop of the agent calls the Server. The owner checks which
-// user connects, and maps a PE to the rank to which a request is sent. docs/dev/decisions/0029-charm.md has the design.
+// The package performs no I/O and starts no goroutine; the loop of the agent calls the Server. The owner refuses
+// connections of other users, and maps a PE to the rank to which a request is sent. docs/dev/decisions/0029-charm.md
+// has the design.
 package charm
 
 import (
@@ -314,7 +315,7 @@ func (s *Server) join(r *rank, what step, parcels ...rankwire.Parcel) {
 // obey does what a frame of a program asks for.
 func (s *Server) obey(r *rank, f Frame) {
 	switch f.Type {
-	case Ping: // it finds out whether we are there
+	case Ping: // expects no reply: the program only tests the connection
 	case Print, PrintErr, PrintSyn, PrintErrSyn:
 		s.print(r, f)
 	case Scanf:

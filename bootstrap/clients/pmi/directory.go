@@ -21,7 +21,7 @@ type place struct {
 	fence uint32
 }
 
-// bulkStretch is a span of slots that last put the key of a shape in the same fence.
+// bulkStretch is a span of slots whose newest values for the keys of one shape were put in the same fence.
 type bulkStretch struct {
 	span
 	fence uint32

@@ -421,10 +421,10 @@ func TestIdentify(t *testing.T) {
 	e.Feed([]byte("cmd=init pmi_version=1 pmi_subversion=1\n"))
 	require.Equal(t, "cmd=appnum appnum=2 rc=0\n", string(e.Feed([]byte("cmd=get_appnum\n"))[0].Bytes))
 
-	e = NewEngine(usual(-1, 8)) // the owner checks the number
+	e = NewEngine(usual(-1, 8)) // the engine accepts any pmiid; the owner checks its range
 	require.Equal(t, []Step{{Request: Identify{2147483647}}}, e.Feed([]byte("cmd=initack pmiid=2147483647\n")))
 
-	e = NewEngine(usual(5, 8)) // the number equals the known rank
+	e = NewEngine(usual(5, 8)) // the pmiid equals the known rank
 	require.Equal(t, "cmd=initack rc=0\ncmd=set size=8\ncmd=set rank=5\ncmd=set debug=0\n",
 		string(e.Feed([]byte("cmd=initack pmiid=5\n"))[0].Bytes))
 

@@ -74,7 +74,7 @@ type Engine struct {
 	mapped int // gets of the mapping
 }
 
-// NewEngine returns an engine for a client that has not sent anything yet.
+// NewEngine returns the engine for one new client.
 func NewEngine(cfg Config) *Engine {
 	if cfg.Universe == 0 {
 		cfg.Universe = cfg.Size

@@ -84,12 +84,12 @@ type client struct {
 	call   uint32 // that it came by; 0: by its descriptor
 	known  bool   // slot is known
 	engine *Engine
-	op     uint32   // fences and rings so far
-	ring   *Ring    // the one that it waits for; nil: it waits for a fence, if at all
-	fences uint32   // of those the fences that it has joined
-	fresh  []string // keys that it has put since the last one
-	wants  string   // key of its get, if that waits
-	over   bool     // not listened to any more, or gone
+	op     uint32   // number of fences and rings that it has joined
+	ring   *Ring    // ring that it waits for; nil if it waits for a fence or for nothing
+	fences uint32   // number of fences that it has joined
+	fresh  []string // keys that it has put since the last fence
+	wants  string   // key of its waiting get; empty if no get waits
+	over   bool     // further input is ignored, or the client has ended
 	counts job.Tally
 }
 

@@ -15,7 +15,7 @@ import (
 type policy uint8
 
 const (
-	alone  policy = iota // nothing: the job has one node
+	alone  policy = iota // nothing, because the job has one node
 	eager                // all values
 	lazy                 // a listing; values are asked for
 	learns               // the values of ranks that put few bytes, and a listing of the others'

@@ -11,8 +11,8 @@ import (
 type NameDo uint8
 
 const (
-	AnswerName NameDo = iota // send Name to the rank of Job that asked
-	AskName                  // send Name to the parent job; pass its answer, which has the same ID, to Answered
+	AnswerName NameDo = iota // send Name, an answer, to the rank Name.Rank of Job
+	AskName                  // send Name to the parent job, and pass the answer with the same ID to Answered
 )
 
 // NameEffect is an action that Names asks the core to perform.
@@ -26,10 +26,10 @@ type NameEffect struct {
 type Names struct {
 	spawned bool // by a rank of another job, whose root has the names
 	ports   map[string]port
-	bytes   int                       // of services and ports in ports
+	bytes   int                       // total length of services and ports in ports
 	waiting map[string][]nameQuestion // lookups of services that are not published yet, by service
-	asked   map[uint32]origin         // questions that are with the parent
-	serial  uint32                    // of the last of them
+	asked   map[uint32]origin         // questions sent to the parent job and not answered yet, by ID
+	serial  uint32                    // ID of the last question sent to the parent job
 	out     []NameEffect
 }
 

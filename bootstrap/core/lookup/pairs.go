@@ -10,7 +10,7 @@ import (
 )
 
 // PairEffect is an action that Pairs asks the core to perform. If What is Found, the core connects A and B by a socket
-// pair. Otherwise it tells A that there is no connection, because of the state What of B.
+// pair. Otherwise it sends A a Pair without a socket, whose What is the state of B.
 type PairEffect struct {
 	A, B job.Slot
 	What rankwire.Answered
@@ -27,7 +27,7 @@ type Pairs struct {
 
 type pair struct{ low, high job.Slot }
 
-// NewPairs returns the Pairs of the node with the ranks own.
+// NewPairs returns the Pairs of a node. own has the ranks of the node.
 func NewPairs(own *subtree.Ranks) Pairs { return Pairs{own: own} }
 
 func (p *Pairs) do(e PairEffect) { p.out = append(p.out, e) }

@@ -1,9 +1,9 @@
 // Package recovery decides when failed ranks are restarted, and retains messages that an agent may have to send again
 // after it has lost its parent or a child. It performs no I/O and sends no message.
 //
-// A Director at the root controls each restart, because only the root learns of all failures. A floor is the
-// announcement that messages of some ranks count only from a certain epoch on. The Floors of an agent records which
-// floors its parent has sent, and which of them its whole subtree has confirmed. A restart has these steps
+// A Director at the root controls each restart, because only the root learns of all failures. A floor announces the
+// oldest valid epoch of some ranks; messages from older epochs are ignored. The Floors of an agent records which floors
+// its parent has sent, and which of them its whole subtree has confirmed. A restart has these steps
 // (docs/dev/decisions/0020-restart.md):
 //
 //	running --Failed--> fencing --Fenced--> announcing --Confirmed--> starting --Respawned--> running
@@ -11,11 +11,11 @@
 //	            +--too often: GiveUp                                     +--it cannot be: GiveUp
 //
 // An agent retains the messages that it has sent to its parent and those that it has received from it, until another
-// agent is known to have them. Each message has a name, by which a repetition is recognised
+// agent is known to have them. Each message has an identity, by which a repetition is recognised
 // (docs/dev/decisions/0021-tree-repair.md):
 //
 //	sent to the parent --retained--> the root has handled it: released
-//	                                 link lost --new link--> sent again; the root handles each name once
+//	                                 link lost --new link--> sent again; the root handles each identity once
 //	received from the parent --retained--> a new child reports what it has --> the child gets the rest
 package recovery
 

@@ -19,16 +19,17 @@ func (w *Encoder) Uint(n uint64) { *w = binary.AppendUvarint(*w, n) }
 // U32 is Uint for numbers of 32 bits.
 func (w *Encoder) U32(n uint32) { w.Uint(uint64(n)) }
 
-// U16 is Uint for numbers of 16 bits.
+// U16 writes a number of 16 bits in its shortest form.
 func (w *Encoder) U16(n uint16) { w.Uint(uint64(n)) }
 
-// U64 is Uint. A generated codec calls it.
+// U64 is Uint under the name that generated code expects for a number of 64 bits.
 func (w *Encoder) U64(n uint64) { w.Uint(n) }
 
-// Next writes n+1. The largest n, which stands for no value, wraps to 0 and so takes one byte.
+// Next writes n+1. If n is 1<<32-1, which stands for no value, n+1 overflows to 0, which takes one byte.
 func (w *Encoder) Next(n uint32) { w.U32(n + 1) }
 
-// Time writes 0 for a negative time, which stands for never, and one more than the microseconds of any other.
+// Time writes t in microseconds plus 1, rounded down, and at most maxTime. It writes 0 if t is negative, which stands
+// for never.
 func (w *Encoder) Time(t time.Duration) {
 	if t < 0 {
 		w.Uint(0)
@@ -37,7 +38,7 @@ func (w *Encoder) Time(t time.Duration) {
 	w.Uint(uint64(min(t, maxTime)/time.Microsecond) + 1)
 }
 
-// maxTime is 17 years, so that sums of several times do not overflow.
+// maxTime is 17 years, so that the sum of several times does not overflow a time.Duration.
 const maxTime = 1 << 49 * time.Microsecond
 
 // Sum writes a sum, which stops at the most that a signed number of 64 bits can be.
@@ -58,7 +59,7 @@ func (w *Encoder) Text(s string) {
 	*w = append(*w, s...)
 }
 
-// MaxUserText bounds a text that is for the user, in bytes.
+// MaxUserText is the maximum length of a text for the user, in bytes.
 const MaxUserText = 16 << 10
 
 // Bool writes a flag.
@@ -143,16 +144,16 @@ func (r *Decoder) Uint(most uint64) uint64 {
 // U32 takes a number of at most 32 bits.
 func (r *Decoder) U32() uint32 { return uint32(r.Uint(math.MaxUint32)) }
 
-// U16 takes a number of at most 16 bits.
+// U16 reads a number and fails if it has more than 16 bits.
 func (r *Decoder) U16() uint16 { return uint16(r.Uint(math.MaxUint16)) }
 
-// U64 takes a number of at most 64 bits.
+// U64 reads a number and fails if it has more than 64 bits.
 func (r *Decoder) U64() uint64 { return r.Uint(math.MaxUint64) }
 
-// Next takes what Encoder.Next writes.
+// Next reads a number that Encoder.Next has written. It returns 1<<32-1 for no value.
 func (r *Decoder) Next() uint32 { return r.U32() - 1 }
 
-// Time takes what Encoder.Time writes. It returns -1 for never.
+// Time reads a time that Encoder.Time has written. It returns -1 for never.
 func (r *Decoder) Time() time.Duration {
 	n := r.Uint(uint64(maxTime/time.Microsecond) + 1)
 	if n == 0 {
@@ -161,14 +162,14 @@ func (r *Decoder) Time() time.Duration {
 	return time.Duration(n-1) * time.Microsecond
 }
 
-// Must fails the payload unless a condition holds.
+// Must sets the error of r to ErrRange if holds is false and r has no error yet.
 func (r *Decoder) Must(holds bool) {
 	if !holds {
 		r.Fail(ErrRange)
 	}
 }
 
-// Within fails the payload unless low <= n <= high.
+// Within sets the error of r to ErrRange unless low <= n <= high.
 func Within[T ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~int](r *Decoder, n, low, high T) {
 	r.Must(low <= n && n <= high)
 }

@@ -16,7 +16,7 @@ import (
 	"ibrun/bootstrap/wire/frame"
 )
 
-// ChannelVariable is the name of the environment variable with the number of the descriptor to the agent.
+// ChannelVariable is the name of the environment variable with the number of a rank's descriptor to its agent.
 const ChannelVariable = "IBRUN_FD"
 
 // ErrNoAgent is returned by OpenChannel if this process was not started by ibrun.
@@ -28,13 +28,13 @@ type Channel struct {
 	frames *frame.Reader
 	rights rights
 
-	mu  sync.Mutex // held while a frame is written
-	buf []byte     // memory for the next frame
+	mu  sync.Mutex // protects buf and writes to conn
+	buf []byte     // reused by Send for the encoded frame
 }
 
-// OpenChannel opens the descriptor that the environment names, sends Hello and waits for Welcome or the end of ctx. It
-// removes the variable, so that child processes do not join the job in place of this one. Outside of ibrun, it returns
-// ErrNoAgent.
+// OpenChannel opens the descriptor in ChannelVariable, sends Hello, and waits for Welcome or until ctx is done. It
+// unsets the variable, so that child processes do not join the job in place of this process. If the variable is not
+// set, OpenChannel returns ErrNoAgent.
 func OpenChannel(ctx context.Context) (*Channel, Welcome, error) {
 	text, ok := os.LookupEnv(ChannelVariable)
 	if !ok {
@@ -53,7 +53,7 @@ func OpenChannel(ctx context.Context) (*Channel, Welcome, error) {
 	return NewChannel(ctx, os.NewFile(uintptr(fd), "agent"))
 }
 
-// NewChannel is like OpenChannel, but f is the descriptor. It closes f.
+// NewChannel is like OpenChannel, but uses the descriptor f instead of the one in ChannelVariable. It closes f.
 func NewChannel(ctx context.Context, f *os.File) (*Channel, Welcome, error) {
 	var w Welcome
 	conn, err := hello(f)
@@ -118,11 +118,11 @@ func (c *Channel) Send(m frame.Message) error {
 	return nil
 }
 
-// keptBuffer is the maximum size of memory that a Channel keeps for the next frame, in bytes.
+// keptBuffer is the maximum capacity of Channel.buf between two calls of Send, in bytes.
 const keptBuffer = 64 << 10
 
-// Next waits for a frame from the agent. If it is a Pair with What Found, Next also returns the connection to the other
-// rank, which the caller must close. Only one goroutine may call Next.
+// Next waits for a message from the agent. If it is a Pair with What Found, Next also returns the connection to the
+// other rank, which the caller must close. Only one goroutine may call Next.
 func (c *Channel) Next() (frame.Message, net.Conn, error) {
 	m, err := c.frames.Next()
 	if err != nil {
@@ -138,11 +138,11 @@ func (c *Channel) Next() (frame.Message, net.Conn, error) {
 // Close closes the connection. Next then returns net.ErrClosed.
 func (c *Channel) Close() error { return c.conn.Close() }
 
-// rights reads from a connection and keeps the received descriptors in the order of their arrival.
+// rights reads from a connection and queues the descriptors that arrive with the data.
 type rights struct {
 	conn *net.UnixConn
-	fds  []int     // received and not taken
-	oob  [128]byte // buffer for control messages
+	fds  []int     // descriptors that take has not returned yet, oldest first
+	oob  [128]byte // receives the control messages that contain descriptors
 }
 
 // Read implements io.Reader.
@@ -157,7 +157,7 @@ func (r *rights) Read(p []byte) (int, error) {
 	return max(n, 0), err
 }
 
-// collect adds the descriptors of control messages to fds.
+// collect parses the control messages in oob and appends their descriptors to fds.
 func (r *rights) collect(oob []byte) {
 	list, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {

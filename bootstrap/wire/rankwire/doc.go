@@ -1,18 +1,18 @@
-// Package rankwire contains the messages between a rank and the agent of its node, and encodes them as frames and
-// decodes them. Agents relay some of them in the same form. All other messages between agents are in package wire,
-// which ranks do not import. The file bootstrap/wire/schema.txt describes the messages, and the files *_gen.go are
-// generated from it.
+// Package rankwire contains the messages between a rank and the agent of its node, encodes them as frames, and decodes
+// them. Agents relay some of these messages to other agents in the same form. All other messages between agents are in
+// package wire, which ranks do not import. The file bootstrap/wire/schema.txt describes the messages, and the files
+// *_gen.go are generated from it.
 //
-// Channel is a rank's end of the connection to its agent. It sends and receives frames, and receives descriptors with
-// some of them. The package is pure except for Channel.
+// Channel is a rank's end of the connection to its agent. It sends and receives frames, and receives a socket
+// with some of them. Everything else in the package performs no I/O.
 package rankwire
 
 import "ibrun/internal/job"
 
-// Everyone is the To of a Parcel for all ranks.
+// Everyone is the value of Parcel.To in a parcel for all ranks.
 const Everyone = ^job.Slot(0)
 
-// ToolCredit is the maximum cost of the ToolPieces on the way in each direction of a session, in bytes.
+// ToolCredit is the maximum total cost, in bytes, of the ToolPieces that are in transit in one direction of a session.
 const ToolCredit = 256 << 10
 
 // toolHead is the cost of a ToolPiece without data, in bytes.
@@ -24,7 +24,7 @@ func (m ToolPiece) Cost() uint32 { return uint32(len(m.Data)) + toolHead }
 // End returns the slot after the last slot of s.
 func (s SlotSpan) End() job.Slot { return s.First + job.Slot(s.Count) }
 
-// Asks reports whether q is about a rank.
+// Asks reports whether q is about the given rank.
 func (q *Question) Asks(rank job.Slot) bool { return q.AsksAny(rank, 1) }
 
 // AsksAny reports whether q is about at least one of the ranks [first, first+count).

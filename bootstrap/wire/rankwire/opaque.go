@@ -6,13 +6,13 @@ import (
 	"ibrun/internal/job"
 )
 
-// slotsInOrder returns the check of one list of SlotSpans. Its calls get the spans one after the other.
+// slotsInOrder returns a function that checks one list of SlotSpans. It must be called once for each span, in order.
 func slotsInOrder() func(SlotSpan) error {
 	check := frame.InOrder(job.MaxRanks)
 	return func(s SlotSpan) error { return check(uint32(s.First), s.Count) }
 }
 
-// spawnable returns the check of the programs of one SpawnJob. Its calls get the programs one after the other.
+// spawnable returns a function that checks the programs of one SpawnJob. It must be called once for each program.
 func spawnable() func(Command) error {
 	total := uint64(0)
 	return func(c Command) error {
@@ -26,7 +26,7 @@ func spawnable() func(Command) error {
 // EncodeTuple appends t to w, in the form that package fabric defines.
 func EncodeTuple(w *frame.Encoder, t fabric.Tuple) { w.Bytes(t.Append(nil)) }
 
-// DecodeTuple reads a tuple from r. Errors are kept in r.
+// DecodeTuple reads a tuple from r. If it fails, r.Err returns the error.
 func DecodeTuple(r *frame.Decoder) fabric.Tuple {
 	raw := r.Bytes(fabric.MaxTuple)
 	t, n, err := fabric.ParseTuple(raw)
@@ -50,7 +50,7 @@ func EncodeLayout(w *frame.Encoder, l job.Layout) {
 	}
 }
 
-// DecodeLayout reads a layout from r. Errors are kept in r.
+// DecodeLayout reads a layout from r. If it fails, r.Err returns the error.
 func DecodeLayout(r *frame.Decoder) job.Layout {
 	plane := r.U32()
 	nodes, ranks := uint64(0), uint64(0)
@@ -74,7 +74,8 @@ func DecodeLayout(r *frame.Decoder) job.Layout {
 	return decodeOrder(r, l.Dealt(plane))
 }
 
-// decodeOrder reads Order from r and returns l with it, or l unchanged if Order is empty.
+// decodeOrder reads the order of ranks from r and returns l with this order. If the encoded order is empty, it returns
+// l unchanged.
 func decodeOrder(r *frame.Decoder, l job.Layout) job.Layout {
 	order := frame.DecodeSlice(r, 3, func() job.Stretch {
 		return job.Stretch{Node: job.NodeIndex(r.U32()), Nodes: r.U32(), Ranks: r.U32()}

@@ -12,7 +12,7 @@ import (
 	"ibrun/internal/job"
 )
 
-// suite returns the tests of the vocabulary, with at least one sample of each kind.
+// suite returns the inputs for the tests of Vocabulary, with at least one sample of each kind of message.
 func suite() frametest.Suite {
 	return frametest.Suite{
 		Vocabulary: Vocabulary, Speakers: frame.Rank | frame.Agent,
@@ -21,7 +21,7 @@ func suite() frametest.Suite {
 	}
 }
 
-// relayedSamples returns samples of the kinds that agents relay.
+// relayedSamples returns messages of all kinds that agents relay to other agents.
 func relayedSamples() []frame.Message {
 	tally := job.Tally{Levels: []job.LevelTally{{Asked: 1, Hit: 2, Own: 3, Merged: 4, Relayed: 5}}}
 	tally.Sum[job.CountPeers], tally.Latency[9] = 1<<40, 4
@@ -58,7 +58,7 @@ func relayedSamples() []frame.Message {
 	}
 }
 
-// ownSamples returns samples of the kinds that only a rank and its agent exchange, and of Resize.
+// ownSamples returns messages of all kinds that only a rank and its agent exchange, and Resize messages.
 func ownSamples() []frame.Message {
 	turns := job.NewLayout([]job.Share{{Nodes: 64, Ranks: 16}, {Nodes: 2, Ranks: 3}}).Dealt(4)
 	order := job.NewLayout([]job.Share{{Nodes: 2, Ranks: 2}, {Nodes: 1, Ranks: 1}}).By([]job.NodeIndex{1, 2, 0, 0, 1})
@@ -89,7 +89,7 @@ func ownSamples() []frame.Message {
 	}
 }
 
-// showOpaque returns the content of a layout, whose fields are unexported; and nil for other types.
+// showOpaque returns the content of v if v is a layout, whose fields are unexported. Otherwise it returns nil.
 func showOpaque(v any) any {
 	if v, ok := v.(job.Layout); ok {
 		return frametest.Layout(v)
@@ -112,8 +112,8 @@ func TestProtocol(t *testing.T) {
 	suite().Protocol(t, "../../../docs/dev/protocol.md", map[string]int{"job.Moments": int(job.Moments), "job.Counts": int(job.Counts)})
 }
 
-// welcome returns an encoded Welcome with a layout of two nodes with a rank each. Order has three bytes for each
-// element of the layout's Order.
+// welcome returns an encoded Welcome whose layout has two nodes with one rank each. The argument order is the encoded
+// Order of the layout: the bytes Node, Nodes and Ranks of each element.
 func welcome(plane byte, order ...byte) []byte {
 	payload := []byte{byte(KindWelcome), 0, 0, 0, plane, 1, 2, 1, byte(len(order) / 3)}
 	return append(append(payload, order...), make([]byte, 64)...)

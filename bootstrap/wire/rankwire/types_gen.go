@@ -11,12 +11,12 @@ import (
 
 // Limits of messages and their fields.
 const (
-	MaxKey           = 1 << 10  // bytes of a user's key
-	MaxMark          = 4        // bytes of the prefix of a key that names the program of the rank that put it
+	MaxKey           = 1 << 10  // bytes of a key of the key-value store, without its prefix
+	MaxMark          = 4        // bytes of the prefix of a key, which names the program of the rank that put the key
 	MaxValue         = 1 << 20  // bytes of a value
 	MaxGather        = 48 << 20 // encoded bytes of all parcels or values of one message
 	maxTrouble       = 1 << 10  // bytes of a text that explains an error to a rank or to the user
-	maxService       = 1 << 10  // bytes of the name of a service; a line of PMI is no longer
+	maxService       = 1 << 10  // bytes of the name of a service; PMI accepts no longer line
 	MaxPort          = 1 << 16  // bytes of the name of a port
 	maxSpawn         = 4 << 20  // encoded bytes of the programs and key-value pairs of a SpawnJob
 	maxSpawnWord     = 1 << 16  // bytes of an argument, variable, directory, key or value of a SpawnJob
@@ -37,7 +37,7 @@ const (
 type Answered uint8
 
 const (
-	Found  Answered = 0 // the answer has the node block, the value or the socket
+	Found  Answered = 0 // the reply has the node block or the value, or comes with the socket
 	Exited Answered = 1 // the rank has ended without a failure and has not published the answer
 	Failed Answered = 2 // the rank, its agent or its node was lost
 	NoRank Answered = 3 // there is no such rank
@@ -106,7 +106,7 @@ const (
 	ResizeDone   ResizeStep = 2 // the layout is in force
 )
 
-// SlotSpan is the range [First, First+Count) of slots, the numbers of ranks in the order of nodes.
+// SlotSpan is the range [First, First+Count) of slots. A slot is the number of a rank in the order of nodes.
 type SlotSpan struct {
 	First job.Slot
 	Count uint32
@@ -245,7 +245,8 @@ type SpawnJob struct {
 	Preput   Pairs // initial contents of the new job's KVS
 }
 
-// JobSpawned is the reply to a SpawnJob. All ranks of the new job run, or Refused says why they do not.
+// JobSpawned is the reply to a SpawnJob. If Refused is empty, all ranks of the new job run. Otherwise the job could not
+// be started, and Refused gives the reason.
 type JobSpawned struct {
 	Rank      job.Slot // the spawning rank
 	JobID     string   // of the new job
@@ -290,13 +291,13 @@ type Put struct {
 	Value []byte
 }
 
-// PutDone is the reply to Put. Again reports that the key already has another value, which stays.
+// PutDone is the reply to Put. If Again is set, the key already has a different value, which is not replaced.
 type PutDone struct {
 	Again bool
 }
 
-// Pair requests a socket to Rank, a rank of the same node, and is the reply, too. If What is Found, the agent sends
-// each of the two ranks one end of a socket pair with the reply.
+// Pair requests a socket to Rank, a rank of the same node. The agent replies with a Pair, too. If What is Found, the
+// agent sends a Pair with one end of a socket pair to each of the two ranks.
 type Pair struct {
 	Rank job.Slot
 	What Answered
@@ -312,7 +313,7 @@ type Abort struct {
 type Finalize struct {
 }
 
-// Later takes the place of the first Publish if a rank opens its network device on demand. Publish follows Wanted.
+// Later reports that a rank opens its network device on demand. The rank sends Publish when it has received Wanted.
 type Later struct {
 }
 
@@ -372,8 +373,8 @@ type Member struct {
 	Ranks  LocalRanks
 }
 
-// ToolPiece is a piece of a message between the front end of a tool and member 0 of a session. It uses Cost bytes of
-// credit.
+// ToolPiece is a piece of a message between the front end of a tool and member 0 of a session. The method Cost returns
+// how many bytes of credit the piece uses.
 type ToolPiece struct {
 	Last bool // this is the last piece of its message
 	Data []byte
@@ -387,7 +388,7 @@ type ToolRoom struct {
 // RankGroup describes ranks that are in the same state.
 type RankGroup struct {
 	State  Standing
-	Op     uint32     // number of collectives that each rank has joined, with the one that it waits in
+	Op     uint32     // number of collectives that each rank has joined, including the one that it waits in
 	Call   Collective // the collective that each rank waits in, if State is Waits
 	Text   string     // the call stack; empty unless the question is ShowStacks
 	Count  uint32     // number of ranks
@@ -413,10 +414,10 @@ type RankRow struct {
 	Host   string
 	PID    uint32 // 0 if there is no process
 	State  Standing
-	Op     uint32
-	Call   Collective
-	AgeMs  uint32
-	Kernel uint8 // letter of the state in /proc/PID/stat; 0 if there is no process
+	Op     uint32     // number of collectives that the rank has joined, including the one that it waits in
+	Call   Collective // the collective that the rank waits in, if State is Waits
+	AgeMs  uint32     // time that it has waited in the collective
+	Kernel uint8      // letter of the state in /proc/PID/stat; 0 if there is no process
 	CPUMs  uint64
 	Busy   uint32 // CPU usage since the last question, or since the start, in thousandths of one CPU
 	Memory uint64 // resident memory in bytes

@@ -31,7 +31,7 @@ type Suite struct {
 	Borrowed []frame.Message
 	// Variant is the path of a field that says which others its message has; empty: there is none.
 	Variant string
-	// Look is called with each message that a fuzz target has decoded. It may be nil.
+	// Look is called with each message that Fuzz has decoded, to read it further. It may be nil.
 	Look func(frame.Message)
 	// View shows what tables and lists of messages have in them.
 	View fields.View
@@ -93,7 +93,7 @@ func (s Suite) Senders(t *testing.T) {
 	}
 }
 
-// Strict checks that a frame that ends early, at any byte, and a frame with a byte more are refused.
+// Strict checks that a frame is refused if it is cut after any of its bytes, or has one additional byte at its end.
 func (s Suite) Strict(t *testing.T) {
 	for _, m := range slices.Concat(s.Samples, s.Borrowed) {
 		sent := frame.Append(nil, m)[4:]
@@ -181,8 +181,8 @@ func Repeat[T any, C frame.Codec[T]](count int, element T) frame.List[T, C] {
 	})
 }
 
-// Fuzz checks that a frame that is decoded is encoded to the same bytes: each message has one form. It starts with
-// all samples.
+// Fuzz is a fuzz target. It decodes frames and checks that each decoded message is encoded to the same bytes. Its
+// corpus begins with Samples and Borrowed.
 func (s Suite) Fuzz(f *testing.F) {
 	for _, m := range slices.Concat(s.Samples, s.Borrowed) {
 		f.Add(frame.Append(nil, m)[4:])

@@ -17,11 +17,10 @@ import (
 	"ibrun/test/fields"
 )
 
-// Protocol decodes a message of each kind by the tables of file alone, which is docs/dev/protocol.md, and compares
-// what it finds with the message's fields: each field stands there, in its place, with its name and
-// type, and nothing else does. The page has each kind with its number, and who sends it; all kinds
-// that it gives to the speakers of the vocabulary are in that. Lengths has the lengths of arrays for which the page
-// has a name.
+// Protocol decodes all samples by the tables of file, which is docs/dev/protocol.md. It checks that the tables list the
+// fields of each message with their names and types, in the order of the frame, and no other fields. It also checks
+// that the tables and the vocabulary have the same kinds, with the same numbers and senders. The map lengths has the
+// values of the constants that the page uses as lengths of arrays.
 func (s Suite) Protocol(t *testing.T, file string, lengths map[string]int) {
 	page := readPage(t, file, s.View, lengths)
 	for row, from := range page.senders {
@@ -61,9 +60,9 @@ var senders = map[string]frame.Sender{
 type field struct {
 	name, typ string
 	group     []field
-	list      bool   // * behind it
-	times     string // *9 or *name behind it: that many, without a count; otherwise empty
-	optional  bool   // ? behind it
+	list      bool   // the type is followed by *, as in x*
+	times     string // number after *, or name of a constant, as in x*9 and x*N; otherwise empty
+	optional  bool   // the group is followed by ?
 }
 
 // page is what docs/dev/protocol.md says of payloads.
