@@ -69,8 +69,8 @@ func use(digest string) {
 	}
 }
 
-// prune removes from a cache what is not to be kept. Files of other names are not
-// the script's.
+// prune removes old binaries from the cache dir, with their digests and compressed forms, and parts of binaries whose
+// session was killed. It leaves files with other names, which the script has not made.
 func prune(dir string, now time.Time) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -103,8 +103,7 @@ func prune(dir string, now time.Time) {
 	}
 }
 
-// named reports whether a file is called what the script calls it: a beginning
-// and so many characters of a kind.
+// named reports whether a file has a name as the script makes it: begin, followed by n characters of the set kind.
 func named(file, begin string, n int, kind string) bool {
 	rest, found := strings.CutPrefix(file, begin)
 	return found && len(rest) == n && strings.Trim(rest, kind) == ""

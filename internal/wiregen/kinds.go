@@ -6,9 +6,13 @@ import (
 	"strings"
 )
 
-// kinds writes kinds_gen.go: the constants of the kinds, the vocabulary, and the methods Kind and String of messages.
+// kinds writes kinds_gen.go: the limits, the constants of the kinds, and the vocabulary.
 func (g *generator) kinds() {
-	g.f("// Kinds of messages.\nconst (\n")
+	g.f("// Limits of messages and their fields.\nconst (\n")
+	for _, d := range g.own("const") {
+		g.f("%s = %s // %s\n", d.name, d.text, d.comment)
+	}
+	g.f(")\n\n// Kinds of messages.\nconst (\n")
 	for _, d := range g.messages() {
 		if d.pkg == g.pkg {
 			g.f("Kind%s frame.Kind = %d\n", d.name, d.number)
@@ -43,6 +47,10 @@ func (g *generator) kinds() {
 		g.f("},\n")
 	}
 	g.f("}\n")
+}
+
+// methods writes the methods Kind and String of messages, and the functions that parse them.
+func (g *generator) methods() {
 	for _, d := range g.own("message") {
 		g.f("\n// Kind returns Kind%[1]s.\nfunc (%[1]s) Kind() frame.Kind { return Kind%[1]s }\n", d.name)
 		g.f("\nfunc parse%[1]s(r *frame.Decoder) frame.Message {\nvar m %[1]s\nm.Decode(r)\nreturn m\n}\n", d.name)

@@ -16,6 +16,7 @@ type schema struct {
 // decl is one declaration of the schema. Its kind is its keyword, as "message".
 type decl struct {
 	kind, pkg, name string
+	file            string   // name of the generated file, without _gen.go
 	doc             []string // comment lines before it
 	comment         string   // of a const: comment at the end of the line
 	number          int      // of a message
@@ -57,7 +58,7 @@ func parse(text string) (*schema, error) {
 	s := &schema{byName: map[string]*decl{}}
 	var doc []string
 	var open *decl // the declaration whose lines follow; nil between declarations
-	pkg := ""
+	pkg, file := "", ""
 	for number, line := range strings.Split(text, "\n") {
 		code, comment, _ := strings.Cut(line, "//")
 		comment = strings.TrimSpace(comment)
@@ -73,9 +74,11 @@ func parse(text string) (*schema, error) {
 		case open != nil:
 			err = open.line(words, doc, comment)
 		case words[0] == "package":
-			pkg = words[1]
+			pkg, file = words[1], ""
+		case words[0] == "file":
+			file = words[1]
 		default:
-			d := &decl{kind: words[0], pkg: pkg, doc: doc, comment: comment}
+			d := &decl{kind: words[0], pkg: pkg, file: file, doc: doc, comment: comment}
 			if err = d.head(words[1:]); err == nil {
 				err = s.add(d)
 			}

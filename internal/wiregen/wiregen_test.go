@@ -57,6 +57,8 @@ func TestLimitsAreGenerated(t *testing.T) {
 	s, err := parse(`
 package rankwire
 const MaxWord = 9 // bytes
+file sample
+
 enum Color {
 	1 Red
 	2 Green
@@ -79,7 +81,7 @@ message 7 Sample rank once {
 	require.NoError(t, err)
 	files, err := s.code()
 	require.NoError(t, err)
-	code := string(files["bootstrap/wire/rankwire/codec_gen.go"])
+	code := string(files["bootstrap/wire/rankwire/sample_gen.go"])
 	for _, line := range []string{
 		"frame.Within(r, m.N, 1, 5)", "frame.Within(r, m.Color, Red, Green)", "frame.Within(r, m.Level, 0, other.Levels-1)",
 		"m.Word = r.TextUpTo(MaxWord)", "frame.Within(r, len(m.Word), 1, MaxWord)", "m.Cut = r.TextUpTo(MaxWord)",
@@ -89,7 +91,7 @@ message 7 Sample rank once {
 	} {
 		require.Contains(t, code, line)
 	}
-	require.Contains(t, string(files["bootstrap/wire/rankwire/types_gen.go"]), "Words Words // of the user")
+	require.Contains(t, code, "Words Words // of the user")
 	kinds := string(files["bootstrap/wire/rankwire/kinds_gen.go"])
 	require.Contains(t, kinds, "From: frame.Rank, Parse: parseSample, Once: true")
 	tables := s.tables()
