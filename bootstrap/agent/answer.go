@@ -10,7 +10,8 @@ import (
 	"ibrun/internal/job"
 )
 
-// answer answers one request.
+// answer performs the request r from the control socket and sends the responses with put. The channel gone is closed
+// when the client disconnects.
 func (c *controlSide) answer(r control.Request, put func(control.Response) error, gone <-chan struct{}) {
 	refuse := func(format string, args ...any) {
 		_ = put(control.Response{Error: fmt.Sprintf(format, args...), Done: true})
@@ -80,7 +81,8 @@ func (c *controlSide) answer(r control.Request, put func(control.Response) error
 	_ = put(control.Response{Standing: &of, Done: true})
 }
 
-// attach sends what ranks print until the caller goes or the job is over.
+// attach sends the output of the ranks in r.Ranks, or of all ranks if r.Ranks is empty. It returns when the client
+// disconnects or the job has ended.
 func (c *controlSide) attach(r control.Request, put func(control.Response) error, gone <-chan struct{}) {
 	only := map[job.Rank]bool{}
 	spans, _ := control.ParseRanks(c.job.Load().Layout, r.Ranks)
@@ -102,7 +104,7 @@ func (c *controlSide) attach(r control.Request, put func(control.Response) error
 		case <-gone:
 			return
 		case <-c.final:
-			over = true // what is left is taken once more
+			over = true // send the rest of the output, then return
 		}
 		batch, lost := c.tap.take(wake)
 		for _, w := range batch {

@@ -10,7 +10,7 @@ import (
 	"ibrun/bootstrap/remote"
 )
 
-// startChildren opens the sessions that the core wants now, together if that is possible.
+// startChildren opens the sessions of l.starting. If the launcher is a resource manager, one step may open several.
 func (l *loop) startChildren() {
 	targets := make([]*remote.Target, len(l.starting))
 	for i, e := range l.starting {
@@ -25,7 +25,7 @@ func (l *loop) startChildren() {
 	l.starting = l.starting[:0]
 }
 
-// startChild opens a session in a goroutine of its own.
+// startChild opens the session to the child e.Child in a new goroutine, which posts sessionUp or core.ChildFailed.
 func (l *loop) startChild(e core.StartChild, target remote.Target) {
 	ctx, cancel := context.WithCancel(l.ctx)
 	l.sessions[e.Child] = &session{cancel: cancel}
@@ -47,7 +47,8 @@ func (l *loop) startChild(e core.StartChild, target remote.Target) {
 	})
 }
 
-// connected takes over a session that is up, unless it was given up meanwhile.
+// connected starts to use the open session up and returns core.ChildUp. If closeLink was called before, it kills the
+// session and returns nil.
 func (l *loop) connected(up sessionUp) core.Event {
 	s := l.sessions[up.child]
 	if s.cancel == nil {
@@ -70,10 +71,12 @@ func (l *loop) connected(up sessionUp) core.Event {
 	return ev
 }
 
-// causeWait is how long the end of a stream waits for the end of its session,
-// which says why.
+// causeWait limits how long ended waits for the end of a session whose output has ended. The session's exit status says
+// why the link was lost.
 const causeWait = 500 * time.Millisecond
 
+// ended returns why the link of the session s was lost, after a read with the error err, and the last lines that the
+// session printed. It kills the session unless err is io.EOF.
 func (l *loop) ended(s *remote.Session, err error) (cause, tail string) {
 	if err != io.EOF {
 		s.Kill()
@@ -86,10 +89,11 @@ func (l *loop) ended(s *remote.Session, err error) (cause, tail string) {
 	return s.Cause(), s.Tail()
 }
 
+// closeLink closes the link k. If k leads to a child, closeLink also ends the child's session.
 func (l *loop) closeLink(k core.Link) {
 	if k == core.Up {
 		l.cutOff = true
-		l.up.giveUp() // the process ends soon, and the stream with it
+		l.up.giveUp() // the stream is closed when this process ends, which is soon
 		return
 	}
 	s := l.sessions[k]
@@ -104,6 +108,7 @@ func (l *loop) closeLink(k core.Link) {
 	}
 }
 
+// probe reads in a new goroutine what the kernel knows of the connection of the link k, and posts it as core.Probed.
 func (l *loop) probe(k core.Link) {
 	s := l.sessions[k]
 	go func() {
@@ -120,6 +125,7 @@ func (l *loop) probe(k core.Link) {
 	}()
 }
 
+// failed returns the event for a session to child that could not be opened because of err.
 func failed(child core.Link, err error) core.ChildFailed {
 	f := core.ChildFailed{Child: child, Phase: "start", Cause: err.Error()}
 	var e *remote.Error

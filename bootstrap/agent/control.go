@@ -14,33 +14,34 @@ import (
 	"ibrun/internal/job"
 )
 
-// controlSide answers the callers of the control socket (docs/dev/decisions/0025-control.md).
+// controlSide answers the requests of ibrun ctl and of tools (docs/dev/decisions/0025-control.md).
 type controlSide struct {
 	listener *control.Listener
 	job      atomic.Pointer[job.Job]
 	host     string
 	began    time.Time
 	tap      *Tap
-	state    atomic.Uint32 // of states
-	tickets  atomic.Uint32
+	state    atomic.Uint32 // index in states
+	tickets  atomic.Uint32 // the last ID of a query, a session or a change of size
 	loop     *loop
 
-	final    chan struct{}  // closed when all that ranks have printed is in the tap
-	attached sync.WaitGroup // those who still read it
+	final    chan struct{}  // closed when all output of ranks is in the tap
+	attached sync.WaitGroup // clients for which close waits
 
 	mu    sync.Mutex
-	waits map[uint32]chan rankwire.Standings // by ticket, each of capacity 1
-	execs map[uint32]*exec                   // the same; those that have not ended
+	waits map[uint32]chan rankwire.Standings // by ID of the query, each of capacity 1
+	execs map[uint32]*exec                   // by ID; removed when the programs have ended
 	tool  tool
-	ended bool // nobody is waited for any more
+	ended bool // close does not wait for new clients
 
-	changes map[uint32]chan core.ResizeTold // of the job's size, each of capacity 2: ready, and over
+	changes map[uint32]chan core.ResizeTold // by ID of a change of the job's size; each of capacity 2, for ready and over
 }
 
-// states of a job, for its user.
+// states are the states of a job as ibrun ctl shows them, in order.
 var states = [...]string{"launching", "running", "ending"}
 
-// listen opens the control socket, or says why there is none: the job goes on.
+// listen opens the control socket of the job and starts to answer requests, also those of cfg.Tool. If the socket
+// cannot be opened, listen warns the user and the job continues without it.
 func (l *loop) listen(cfg RootConfig) *controlSide {
 	listener, err := control.Listen(cfg.Job.ID)
 	c := &controlSide{listener: listener, host: cfg.Host, began: time.Now(), tap: &Tap{}, loop: l,
@@ -60,10 +61,11 @@ func (l *loop) listen(cfg RootConfig) *controlSide {
 	return c
 }
 
-// attachedPatience is how long the end of a job waits for those who are attached to take the rest.
+// attachedPatience limits how long close waits for clients that still read output of ranks.
 const attachedPatience = time.Second
 
-// close ends the socket, if there is one. All output has been written.
+// close closes the control socket, if there is one, and waits at most attachedPatience for clients that read the rest
+// of the output. All output must be in the tap. A nil controlSide is valid.
 func (c *controlSide) close() {
 	if c == nil {
 		return
@@ -83,14 +85,14 @@ func (c *controlSide) close() {
 	}
 }
 
-// launched notes that all ranks run.
+// launched sets the state of the job to running. A nil controlSide is valid.
 func (c *controlSide) launched() {
 	if c != nil && c.state.CompareAndSwap(0, 1) {
 		c.toolReady()
 	}
 }
 
-// take gives an answer to who waits for it.
+// take passes the reply m to the call of ask that waits for it. It drops m if that call has returned.
 func (c *controlSide) take(m wire.Reply) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,13 +102,15 @@ func (c *controlSide) take(m wire.Reply) {
 	}
 }
 
-// The patience of questions, in milliseconds. Stacks of many ranks take a tool some time.
+// These constants limit the time in milliseconds in which nodes answer a query. Stacks take longer, because a tool
+// reads them from each rank.
 const (
 	lookPatienceMs  = 10_000
 	stackPatienceMs = 60_000
 )
 
-// ask lets the core ask the job.
+// ask sends the query q to the nodes of the job and returns their replies, merged. The result is false if the client
+// has disconnected or the job has ended before.
 func (c *controlSide) ask(q rankwire.Question, gone <-chan struct{}) (rankwire.Standings, bool) {
 	ticket := c.tickets.Add(1)
 	wait := make(chan rankwire.Standings, 1)
@@ -126,7 +130,7 @@ func (c *controlSide) ask(q rankwire.Question, gone <-chan struct{}) (rankwire.S
 	return rankwire.Standings{}, false
 }
 
-// about is what is known of the job without asking.
+// about returns a description of the job. The root knows it without a query to the nodes.
 func (c *controlSide) about() *control.Job {
 	j, program := c.job.Load(), ""
 	if len(j.Programs) > 0 {
@@ -136,7 +140,7 @@ func (c *controlSide) about() *control.Job {
 		Since: c.began, State: states[c.state.Load()]}
 }
 
-// stay lets the end of the job wait for a caller, unless it does not any more.
+// stay makes close wait for a client, which must call c.attached.Done. It returns false if close was called before.
 func (c *controlSide) stay() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

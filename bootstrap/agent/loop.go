@@ -1,9 +1,9 @@
-// Package agent drives one agent: it turns events of the system into events
-// of a core, and a core's effects into system calls. It decides nothing.
+// Package agent connects a core, the state machine of one agent, to the operating system. It turns system events into
+// events of the core, and performs the effects of the core as system calls. The core makes the decisions.
 //
-// Goroutines: one loop that owns the core; a reader and a writer per link; a
-// starter per session that is coming up; what spawn and remote need of their
-// own. State is touched by the loop alone; all others post events.
+// One goroutine, the loop, owns the core. Each link has a goroutine that reads and one that writes. Each session that
+// is being opened has a goroutine, too. The packages spawn and remote start further goroutines. Only the loop accesses
+// the state; the other goroutines post events to it.
 package agent
 
 import (
@@ -21,44 +21,44 @@ import (
 	"ibrun/internal/job"
 )
 
-// eventQueue is the number of events that may wait for the loop. Posting to a
-// full queue waits: readers then stop reading, which is the back-pressure.
+// eventQueue is the maximum number of events that wait for the loop. A goroutine that posts to a full queue blocks, so
+// it also stops reading from its link.
 const eventQueue = 256
 
-// loop runs one core.
+// loop holds the state of one agent, with its core.
 type loop struct {
 	core     *core.Core
 	began    time.Time
-	events   chan any // core.Event, sessionUp, spawn.Event
-	over     chan struct{}
+	events   chan any      // core.Event, sessionUp, spawn.Event, fromUp, relink
+	over     chan struct{} // closed when run has returned
 	timer    *time.Timer
 	ctx      context.Context
 	up       *link
 	sessions map[core.Link]*session
-	starting []core.StartChild // of the effects that are performed
+	starting []core.StartChild // from the effects of the current event; opened when all are performed
 	starter  *remote.Starter
 	cores    cores
 	ranks    *spawn.Set
-	server   *pmi.Server // of ranks that use PMI
+	server   *pmi.Server // serves the ranks that use PMI
 	pmix     *pmixserver.Server
 	charm    *charm.Server
-	charmJob *job.Job        // that the server is of
-	charmAt  *[4]byte        // this node's address for datagrams; nil: not looked for
-	placed   *spawn.PMIxNode // what that was told of this node; nil: nothing yet
-	pending  []core.Event    // that the core has not taken yet; empty between events
+	charmJob *job.Job        // the job that charm serves
+	charmAt  *[4]byte        // IPv4 address of this node for Charm++ programs; nil until one starts
+	placed   *spawn.PMIxNode // what spawn last reported of this node for PMIx; nil before
+	pending  []core.Event    // not passed to the core yet; empty while run waits
 	warn     func(string)
-	timed    bool           // the launch
-	lines    bool           // what agents write to their parents may be held until a line ends
-	path     string         // address that this node was reached by; or empty
-	cutOff   bool           // the link to the parent was given up as silent
-	helpers  sync.WaitGroup // starters of sessions
+	timed    bool           // report the CPU time of each session (job.LaunchOptions.Timed)
+	lines    bool           // the launcher may hold an agent's output until a line ends
+	path     string         // address by which the parent reached this node; empty if unknown
+	cutOff   bool           // this agent has closed the link to its parent
+	helpers  sync.WaitGroup // goroutines that open sessions
 	root     *rootSide      // nil unless this is the root
-	tracer   *tracer        // nil without --trace-events; on a node, also before Launch is received
+	tracer   *tracer        // nil without --trace-events, and on a node until Launch is received
 	jobID    string
-	reaped   bool                  // there is a reaper above this agent
-	handed   bool                  // its link is another agent's, which has ended
-	looks    *spawn.Looks          // nil until the first question about the ranks of this node
-	daemons  map[uint32]*daemonSet // by the number of their order; nil: there are none
+	reaped   bool                  // a reaper started this agent
+	handed   bool                  // Join was handled: this agent only passed its link on, and ends now
+	looks    *spawn.Looks          // nil until the first query about the ranks of this node
+	daemons  map[uint32]*daemonSet // by the ID of core.StartDaemons; nil before the first
 }
 
 func newLoop(ctx context.Context, cfg core.Config) *loop {
@@ -73,7 +73,7 @@ func newLoop(ctx context.Context, cfg core.Config) *loop {
 	}
 }
 
-// post hands an event to the loop; after its end it does nothing.
+// post sends ev to the loop. It blocks while the queue is full, and drops ev if the loop has ended.
 func (l *loop) post(ev any) {
 	select {
 	case l.events <- ev:
@@ -81,6 +81,7 @@ func (l *loop) post(ev any) {
 	}
 }
 
+// linkTo returns the link to the parent (core.Up) or to the child with the given number.
 func (l *loop) linkTo(to core.Link) *link {
 	if to == core.Up {
 		return l.up
@@ -88,7 +89,7 @@ func (l *loop) linkTo(to core.Link) *link {
 	return l.sessions[to].link
 }
 
-// keep lists the processes of this agent's own sessions, which a sweep spares.
+// keep returns the IDs of the processes that carry this agent's sessions. A sweep must not kill them.
 func (l *loop) keep() []int {
 	var pids []int
 	for _, s := range l.sessions {
@@ -99,7 +100,8 @@ func (l *loop) keep() []int {
 	return pids
 }
 
-// fold ends every session: each child sees the end of its stream.
+// fold closes the links to all children and ends their sessions. It returns when the goroutines that open sessions and
+// the starters of a resource manager have ended.
 func (l *loop) fold() {
 	for k, s := range l.sessions {
 		if s.link != nil {
@@ -110,19 +112,20 @@ func (l *loop) fold() {
 	l.helpers.Wait()
 	for _, s := range l.sessions {
 		if s.remote != nil && s.remote.Managed() {
-			<-s.remote.Done() // it would die with this process; Kill bounds it
+			<-s.remote.Done() // it is killed if this process ends first; Kill limits the wait
 		}
 	}
 }
 
-// session is a child's remote shell from the order to start it on.
+// session holds the remote shell of a child. It exists from StartChild or JoinChild on. The fields remote and link are
+// nil until the shell has started the agent. The field cancel is nil after closeLink.
 type session struct {
 	cancel context.CancelFunc
 	remote *remote.Session
 	link   *link
 }
 
-// sessionUp carries a session from its starter to the loop.
+// sessionUp reports to the loop that the session to a child is open.
 type sessionUp struct {
 	child   core.Link
 	session *remote.Session

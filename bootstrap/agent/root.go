@@ -12,8 +12,8 @@ import (
 	"ibrun/internal/proc"
 )
 
-// RunRoot runs a job to its end: all ranks dead, all output written or given
-// up, all sessions closed.
+// RunRoot runs a job. It returns when all ranks have ended, their output has been written or discarded, and all
+// sessions are closed. The error says why the job was not started; the code of the outcome is 125 then.
 func RunRoot(ctx context.Context, cfg RootConfig) (core.Outcome, error) {
 	if err := proc.BecomeSubreaper(); err != nil {
 		return core.Outcome{Code: 125}, err
@@ -58,10 +58,10 @@ func RunRoot(ctx context.Context, cfg RootConfig) (core.Outcome, error) {
 	return l.root.outcome, nil
 }
 
-// end takes how the job has ended.
+// end stores the outcome of the job, which RunRoot returns.
 func (r *rootSide) end(o core.Outcome) { r.outcome = o }
 
-// perform does the effects of the root.
+// perform performs an effect that only the core of a root has.
 func (r *rootSide) perform(l *loop, e core.Effect) {
 	switch e := e.(type) {
 	case core.Write:
@@ -104,9 +104,9 @@ func (r *rootSide) perform(l *loop, e core.Effect) {
 	}
 }
 
-// suspend stops this process as its terminal asked. A shell that has ended since cannot continue
-// it: the job goes on at once. The root of a spawned job has a session of its own; its parent
-// continues it.
+// suspend stops this process until it receives SIGCONT. If the shell that could continue it has ended, suspend posts a
+// SIGCONT to the core instead, and the job continues at once. The root of a spawned job is not in the session of the
+// terminal, so it stops with SIGSTOP, and its parent continues it.
 func (r *rootSide) suspend(l *loop) {
 	if r.cfg.Parent != nil {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
@@ -115,9 +115,9 @@ func (r *rootSide) suspend(l *loop) {
 	}
 }
 
-// interrupts posts the signals that concern the job. What the user's shell
-// told us to ignore, as nohup does, stays ignored. spawned: the root of the job that
-// spawned this one commands it. What it returns ends that: signals that come later do nothing.
+// interrupts starts to post signals to this process, such as SIGINT, as core.Interrupted. Signals that the user's shell
+// has set to be ignored, for example by nohup, stay ignored. spawned means that a rank of another job spawned this job.
+// After a call of end, signals have no effect.
 func (l *loop) interrupts(spawned bool) (end func()) {
 	proc.Shrug(syscall.SIGPIPE)
 	c, own := make(chan os.Signal, 16), []os.Signal{}
@@ -146,17 +146,17 @@ func (l *loop) interrupts(spawned bool) (end func()) {
 	}
 }
 
-// unread takes the signals that come when a root has ended, and nobody reads them: the exit code
-// is that of the job.
+// unread receives the signals that arrive after the job has ended. No goroutine reads it, so a late signal does not
+// change the exit code.
 var unread = make(chan os.Signal, 1)
 
-// none is no signal.
+// none is the result of effective for a signal that must be ignored.
 const none = syscall.Signal(0)
 
-// effective is what a signal means, as the kernel has it for programs that do not
-// catch it. A background job that may not write to its terminal is to stop; this may be
-// over when the signal is read. Nobody stops whom no shell could continue, but a root that
-// spawned this one may.
+// effective returns the signal that the job must handle when this process has received s, or none. The stop signals of
+// a terminal are handled as the kernel does by default. They become SIGTSTP, unless no shell could continue this
+// process and no other job has spawned this one. SIGTTIN and SIGTTOU, for the access of a background process to its
+// terminal, are ignored if this process is in the foreground by now.
 func effective(s syscall.Signal, spawned bool) syscall.Signal {
 	switch {
 	case s != syscall.SIGTSTP && s != syscall.SIGTTIN && s != syscall.SIGTTOU:
@@ -167,11 +167,12 @@ func effective(s syscall.Signal, spawned bool) syscall.Signal {
 	return syscall.SIGTSTP
 }
 
-// stdinChunk is the most that is read of standard input at a time.
+// stdinChunk is the maximum number of bytes in one read of standard input.
 const stdinChunk = 32 << 10
 
-// readStdin is the goroutine that reads standard input, as far as allowed. typed,
-// if not nil, looks for what is meant for ibrun itself.
+// readStdin reads f and posts what it has read as core.StdinRead, until the end of f or an error. It reads no more
+// bytes than the sum of the values from allowed. If typed is not nil, it filters escape sequences for ibrun out of the
+// input, and readStdin posts SIGTERM if the user has typed the sequence that ends the job.
 func readStdin(f *os.File, allowed <-chan int, typed *escapes, post func(any)) {
 	may := 0
 	for {

@@ -10,41 +10,42 @@ import (
 	"ibrun/internal/job"
 )
 
-// RootConfig is a whole job as its root runs it.
+// RootConfig holds the job and the settings for RunRoot.
 type RootConfig struct {
 	Job    *job.Job
-	Nodes  job.Nodes // placed: each node knows its ranks
+	Nodes  job.Nodes // with the ranks placed on them
 	Here   int       // index of the node that is this machine; -1: none
 	Host   string    // name of this machine in reports
 	Policy core.Policy
 	Stdin  *os.File
 	Out    *Sink
-	Report func(what any) // what core.Report carries; called on the loop, must not block
+	Report func(what any) // called by the loop with the field What of core.Report; must not block
 	Warn   func(text string)
 
-	// CCSPort, if not nil, is the port for clients of programs of Charm++ on this machine's
-	// loopback; 0: any. CCSKeys are those that they must know.
+	// CCSPort is the TCP port on the loopback interface for CCS clients of a Charm++ program. 0 selects a free
+	// port; nil means that no port is opened. CCSKeys are the keys that clients may sign with (ccs.Keys).
 	CCSPort *uint16
 	CCSKeys ccs.Keys
-	// Tool is the connection of a tool that has launched the job, or nil. When it ends while ranks
-	// are held, they are released, or with ToolEnds the job is ended.
+	// Tool is the connection to the tool that has launched the job, or nil. If it is closed while ranks are held
+	// before their programs run, the root releases the ranks, or ends the job if ToolEnds is true.
 	Tool     *net.UnixConn
 	ToolEnds bool
-	// Debugger is how debuggers find ranks, or nil.
+	// Debugger passes the ranks to debuggers that use the MPIR interface. It is nil if there is no such interface.
 	Debugger *Debugger
 
-	Parent    *Parent        // of a spawned job
-	Offspring wire.Offspring // what jobs that ranks spawn take over; Job and Spawn are filled in here
+	Parent    *Parent        // root of the job that spawned this one; nil unless a rank spawned it
+	Offspring wire.Offspring // for jobs that ranks spawn; the root sets Job and Spawn itself
 }
 
-// rootSide is what only the root's loop has.
+// rootSide holds the part of a loop's state that only the root has.
 type rootSide struct {
 	cfg     RootConfig
-	stdin   chan int // bytes that may be read; the core owes at most a few windows
-	reading bool
+	stdin   chan int // each value allows readStdin to read so many bytes more
+	reading bool     // readStdin is running
 	outcome core.Outcome
-	control *controlSide // nil: there is no control socket
+	control *controlSide // nil until the control socket is opened
 	ccs     *ccsSide
 
+	// offspring holds the jobs that ranks of this job have spawned.
 	offspring map[uint32]*offspring
 }

@@ -10,7 +10,8 @@ import (
 	"ibrun/internal/job"
 )
 
-// run steps the core until it is done.
+// run passes events to the core and performs its effects until the effect Finish or Done, or until this agent has
+// handed over its link. It closes l.over when it returns.
 func (l *loop) run() {
 	defer close(l.over)
 	for {
@@ -39,15 +40,15 @@ func (l *loop) run() {
 	}
 }
 
-// hear lets the core take an event, if there is one, when it has taken those
-// before it.
+// hear appends ev to the events that the core has not processed yet. It ignores a nil ev.
 func (l *loop) hear(ev core.Event) {
 	if ev != nil {
 		l.pending = append(l.pending, ev)
 	}
 }
 
-// translate takes in what is not an event of the core yet.
+// translate handles a value from the channel events. It turns the value into events of the core, if there are any, and
+// passes them to hear.
 func (l *loop) translate(got any) {
 	switch got := got.(type) {
 	case sessionUp:
@@ -86,7 +87,7 @@ func (l *loop) translate(got any) {
 	}
 }
 
-// perform does one effect and reports whether it was the last.
+// perform performs the effect e and reports whether the core is done: no effect follows Finish or Done.
 func (l *loop) perform(e core.Effect) (last bool) {
 	switch e := e.(type) {
 	case core.Send:
@@ -116,7 +117,8 @@ func (l *loop) perform(e core.Effect) (last bool) {
 	return false
 }
 
-// launched prepares the starter when the job is known.
+// launched creates the starter of sessions and stores the settings of the job j. It returns an error if the launcher of
+// the job is not usable.
 func (l *loop) launched(j *job.Job) error {
 	opt := remote.Options{}
 	if j.Launch.Verbose {

@@ -41,6 +41,7 @@ func (l *loop) traceNode(path, host string) {
 	}
 }
 
+// add writes ev and its effects. now is the time since the start of the agent.
 func (t *tracer) add(now time.Duration, ev core.Event, effects []core.Effect) {
 	if t == nil {
 		return
