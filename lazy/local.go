@@ -12,20 +12,20 @@ import (
 	"ibrun/lazy/upgrade"
 )
 
-// localPeer is a peer on the same node: a socket pair that the agent makes when one
-// of the two asks for it.
+// localPeer is a peer on the same node. The agent connects two ranks by a socket pair when one of them asks for it.
 //
-//	(nothing) --send--> asked --the agent's answer--> open --end of stream--> over
-//	(nothing) --the agent's answer--> open
+//	new --send--> asked --the agent's answer--> open --end of stream--> closed
+//	new --the agent's answer to the other rank--> open
 type localPeer struct {
-	rank    uint32
-	asking  sync.Once
-	decided sync.Once
-	open    chan struct{} // closed when s or err is there
+	rank    uint32        // slot of the peer
+	asking  sync.Once     // of ask
+	decided sync.Once     // of decide
+	open    chan struct{} // closed when s or err is set
 	s       *stream
-	err     error
+	err     error // reason why there is no stream
 }
 
+// localPeer returns the peer with the given slot on this node. The first call for a peer creates it.
 func (t *Table) localPeer(rank uint32) *localPeer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -33,14 +33,14 @@ func (t *Table) localPeer(rank uint32) *localPeer {
 	if n == nil {
 		n = &localPeer{rank: rank, open: make(chan struct{})}
 		t.nears[rank] = n
-		if t.closed { // since the caller looked
+		if t.closed { // Close may have run after the caller's check
 			n.decide(nil, ErrClosed)
 		}
 	}
 	return n
 }
 
-// ask asks the agent for the socket, once.
+// ask asks the agent for the socket. Only the first call does so.
 func (n *localPeer) ask(t *Table) {
 	n.asking.Do(func() {
 		if err := t.cfg.Resolver.AskPair(n.rank); err != nil {
@@ -49,8 +49,8 @@ func (n *localPeer) ask(t *Table) {
 	})
 }
 
-// decide ends the wait for the socket. The first outcome stays; it reports
-// whether this was the first.
+// decide sets the stream of n, or the error if there is none, and unblocks senders. Only the first call has an effect;
+// decide reports whether this was the first.
 func (n *localPeer) decide(s *stream, err error) (first bool) {
 	n.decided.Do(func() {
 		n.s, n.err, first = s, err, true
@@ -95,6 +95,7 @@ func (t *Table) Paired(rank uint32, c net.Conn, failure error) {
 	})
 }
 
+// send writes m to the socket. It asks for the socket and waits for it if there is none yet.
 func (n *localPeer) send(ctx context.Context, t *Table, m []byte) error {
 	began := time.Time{}
 	select {
@@ -123,7 +124,7 @@ func (n *localPeer) send(ctx context.Context, t *Table, m []byte) error {
 	return nil
 }
 
-// try is send without waiting for anything but the copy into the socket.
+// try is like send, but returns ErrFull instead of waiting for the socket, for another sender, or for space.
 func (n *localPeer) try(t *Table, m []byte) error {
 	select {
 	case <-n.open:
@@ -147,14 +148,14 @@ func (n *localPeer) try(t *Table, m []byte) error {
 	if err != nil {
 		if t.cfg.Restarts {
 			t.doubt(n)
-			return ErrFull // until it is known what became of the peer
+			return ErrFull // until the agent has answered whether the peer was restarted
 		}
 		return t.about(n.rank, ended(err))
 	}
 	return ErrFull
 }
 
-// close lets what was written arrive.
+// close closes the socket. Messages that have been written before still arrive.
 func (n *localPeer) close() {
 	n.decide(nil, ErrClosed)
 	if n.s != nil {
@@ -162,12 +163,13 @@ func (n *localPeer) close() {
 	}
 }
 
-// ended puts the end of a peer's socket into words.
+// ended converts an error of a stream to the cause of a PeerError: ErrEnded if the peer has closed the stream, and
+// errSilent if the stream has timed out. It returns any other error unchanged.
 func ended(err error) error {
 	switch {
 	case errors.Is(err, io.EOF) || isReset(err):
 		return ErrEnded
-	case errors.Is(err, os.ErrDeadlineExceeded): // the fabric's: this package sets none after the proof
+	case errors.Is(err, os.ErrDeadlineExceeded): // set by the fabric: slept handles the deadlines of this package
 		return errSilent
 	}
 	return err

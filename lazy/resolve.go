@@ -24,7 +24,9 @@ type Resolver interface {
 	AskPair(rank uint32) error
 }
 
-// resolve finds a peer's address in the table's blocks, or asks the agent.
+// resolve passes the address of f to resolved. The epoch of f must be at least least. If fresh is not set, resolve
+// first looks in the blocks that the table has. Otherwise, and if they lack the address, it asks the agent, unless the
+// agent has been asked for the same block already. The answer goes to Answered.
 func (t *Table) resolve(f *remotePeer, least uint16, fresh bool) {
 	least = max(least, t.cfg.Least)
 	if !fresh {
@@ -43,15 +45,16 @@ func (t *Table) resolve(f *remotePeer, least uint16, fresh bool) {
 		t.asking[node] = append(waiting, w)
 	}
 	if !fresh && slices.ContainsFunc(waiting, func(o waitingRemote) bool { return !o.fresh }) {
-		return // the block is on its way
+		return // the agent has been asked for this block already
 	}
 	t.ask(w)
 }
 
-// nodeOf is the node of a rank, both as numbers of the data plane.
+// nodeOf returns the index of the node on which a rank runs. rank is a slot.
 func (t *Table) nodeOf(rank uint32) uint32 { return uint32(t.layout().NodeOf(job.Slot(rank))) }
 
-// known looks a rank up in the blocks that this rank has.
+// known returns the address and the epoch of rank from the blocks that the table has. ok is false if no block contains
+// rank, or if its epoch there is less than least.
 func (t *Table) known(rank uint32, least uint16) (tuple fabric.Tuple, epoch uint16, ok bool) {
 	if b := t.blocks[t.nodeOf(rank)]; b != nil {
 		tuple, epoch, ok = b.Tuple(rank)
@@ -59,15 +62,16 @@ func (t *Table) known(rank uint32, least uint16) (tuple fabric.Tuple, epoch uint
 	return tuple, epoch, ok && epoch >= least
 }
 
-// waitingRemote is a peer whose address has been asked for.
+// waitingRemote is a peer about which the agent has been asked. The fields least and fresh are the arguments of
+// Resolver.AskBlock.
 type waitingRemote struct {
 	*remotePeer
 	least uint16
 	fresh bool
 }
 
-// ask puts a question to the agent. Of those whether a peer runs one at a time: it
-// is answered when the peer does.
+// ask sends the agent the question w. If w.fresh is set and the agent has not answered an earlier fresh question about
+// the same peer yet, ask does nothing, because the agent answers a fresh question only after the peer has replied.
 func (t *Table) ask(w waitingRemote) {
 	count := countLookups
 	if w.fresh {
@@ -77,12 +81,14 @@ func (t *Table) ask(w waitingRemote) {
 		count, w.checking = countChecks, true
 	}
 	t.count(func(s *sums) { s[count]++ })
-	// a lost agent ends the world
+	// Ignore the error: it means that the agent is lost, which ends the job.
 	_ = t.cfg.Resolver.AskBlock(w.rank, w.least, w.fresh)
 }
 
-// resolved gives a peer its address, and with it the word to begin the
-// handshake, unless too many are under way.
+// resolved passes the address of f to its peer.Peer, which then starts the handshake. If too many handshakes are under
+// way, resolved queues the address in t.ready. If the first fabric of this rank is Ethernet and the address is not,
+// resolved uses the second address of f, and asks the agent for it if it is not known. If tuple.Kind is NONE, f cannot
+// be reached.
 func (t *Table) resolved(f *remotePeer, tuple fabric.Tuple, epoch uint16, fresh bool) {
 	if tuple.Kind == fabric.NONE {
 		t.step(f, peer.Event{Kind: peer.Unresolved, Cause: peer.NoRank})
@@ -93,7 +99,7 @@ func (t *Table) resolved(f *remotePeer, tuple fabric.Tuple, epoch uint16, fresh 
 			t.askSecondary(f, epoch)
 			return
 		}
-		if f.secondary.tuple.Kind != fabric.NONE { // else the fabric says why it cannot
+		if f.secondary.tuple.Kind != fabric.NONE { // if it is NONE, the fabric returns an error for the first address
 			tuple = f.secondary.tuple
 		}
 	}
@@ -105,7 +111,7 @@ func (t *Table) resolved(f *remotePeer, tuple fabric.Tuple, epoch uint16, fresh 
 	t.step(f, ev)
 }
 
-// takeSlot reports whether the handshake may begin.
+// takeSlot reports whether f may start its handshake now. leaveSlot must be called when the handshake has ended.
 func (f *remotePeer) takeSlot() bool {
 	if f.slot == 0 {
 		f.slot, _ = f.t.opening.Begin()
@@ -114,7 +120,8 @@ func (f *remotePeer) takeSlot() bool {
 	return f.slot > 0
 }
 
-// leaveSlot lets the next handshakes begin.
+// leaveSlot records that the handshake of f has ended, and starts queued handshakes as far as the limit allows. If f
+// holds no slot, it does nothing.
 func (f *remotePeer) leaveSlot() {
 	if f.slot == 0 {
 		return
@@ -124,7 +131,7 @@ func (f *remotePeer) leaveSlot() {
 	f.slot = 0
 	for len(t.ready) > 0 {
 		next := t.ready[0]
-		waits := next.remote.peer.State() == peer.Resolving // otherwise its peer was faster
+		waits := next.remote.peer.State() == peer.Resolving // false if the peer has started the handshake
 		if waits && !next.remote.takeSlot() {
 			return
 		}
@@ -179,18 +186,19 @@ func (t *Table) Answered(rank uint32, fresh bool, encoded []byte, failure error)
 		}
 		t.asking[node] = append(t.asking[node], w)
 		if !w.fresh || runs {
-			t.ask(w) // its own question was not sent, or not answered
+			t.ask(w) // its question has not been sent, or this answer is not sufficient
 		}
 	}
 }
 
-// isNewer reports whether a block has a newer start of a rank than the one that counts.
+// isNewer reports whether rank has been restarted more often according to b than this table knows.
 func (t *Table) isNewer(b *fabric.Block, rank uint32) bool {
 	_, epoch, _ := b.Tuple(rank)
 	return job.StartOf(epoch) > t.start(rank)
 }
 
-// causeOf returns the cause of an Unresolved event for the error of an answer.
+// causeOf returns the cause of an Unresolved event for the failure that the agent has answered. It returns peer.Broken
+// for any error other than ErrEnded and ErrRank.
 func causeOf(failure error) peer.Cause {
 	switch failure {
 	case ErrEnded:

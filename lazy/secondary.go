@@ -5,16 +5,17 @@ import (
 	"ibrun/lazy/peer"
 )
 
-// secondary is a peer's second address, which ranks on Ethernet need of one whose
-// first is elsewhere.
+// secondary is the second address of a peer, which is an Ethernet address. Ranks that only have Ethernet use it if the
+// first address of the peer is of another kind. Ranks with two fabrics use it while their first fabric is down.
 type secondary struct {
-	tuple fabric.Tuple // NONE: it has none
-	epoch uint16       // the epoch whose it is; 0: not known
-	asked uint16       // the epoch whose it will be; 0: nobody was asked
+	tuple fabric.Tuple // its Kind is NONE if the peer has no second fabric
+	epoch uint16       // epoch of the peer with this address; 0 if the address is not known
+	asked uint16       // epoch of the peer for which the agent has been asked; 0 if no question is open
 }
 
-// askSecondary asks for a peer's second address. The peer has put it before its
-// first, which has been found.
+// askSecondary asks the agent for the second address of f in the given epoch. If a question is open already, it only
+// updates the epoch. The peer publishes its second address before the first one. So if the first one is known, the
+// agent can find the second one.
 func (t *Table) askSecondary(f *remotePeer, epoch uint16) {
 	if f.secondary.asked != 0 {
 		f.secondary.asked = epoch
@@ -22,7 +23,7 @@ func (t *Table) askSecondary(f *remotePeer, epoch uint16) {
 	}
 	f.secondary.asked = epoch
 	t.count(func(s *sums) { s[countLookups]++ })
-	// a lost agent ends the world
+	// Ignore the error: it means that the agent is lost, which ends the job.
 	_ = t.cfg.Resolver.AskSecondary(f.rank, t.cfg.Least)
 }
 

@@ -1,7 +1,7 @@
-// Package lazy is one rank's table of peers, numbered by slot (job.Layout): nothing is kept, asked
-// or opened for a peer before the first message to it or from it. Ranks of the same node talk over
-// socket pairs, others over a fabric, with package peer deciding. It does not know how questions
-// travel to other agents.
+// Package lazy connects a rank to the other ranks of its job on demand. A Table stores and opens nothing for a peer
+// before the first message to it or from it. Ranks of the same node are connected by socket pairs, and ranks of
+// different nodes by a fabric, with the protocol of package peer. A Resolver finds the addresses of peers. Inside the
+// package, ranks are numbered by slot (job.Layout).
 package lazy
 
 import (
@@ -22,9 +22,9 @@ import (
 	"ibrun/lazy/upgrade"
 )
 
-// What sending and receiving fail with, besides the context's errors.
+// Errors of the methods of Table that send or receive. These methods also return the error of their context.
 var (
-	// ErrFull is returned by TrySend when a message cannot be taken at once.
+	// ErrFull is returned by TrySend if the message cannot be accepted without waiting.
 	ErrFull = errors.New("the peer cannot take a message now")
 	// ErrClosed is returned after Close.
 	ErrClosed = errors.New("finalized")
@@ -32,22 +32,24 @@ var (
 	ErrRank = errors.New("no such rank")
 	// ErrEnded is the cause of a PeerError about a rank that has ended without failing.
 	ErrEnded = errors.New("it has ended")
-	// ErrFailed is the cause of a PeerError about a rank that has failed: it was
-	// killed, or ended with another code than 0 before Finalize.
+	// ErrFailed is the cause of a PeerError about a rank that has failed. It was killed, exited before Finalize
+	// with a code other than 0, or its connection broke.
 	ErrFailed = errors.New("it was lost")
-	// ErrTooLong is returned for a message over MaxMessage bytes.
+	// ErrTooLong is returned for a message of more than MaxMessage bytes.
 	ErrTooLong = errors.New("too long")
 )
 
+// errSilent is the cause of a PeerError if the fabric ends a stream because the peer's node has not acknowledged its
+// data in time.
 var errSilent = errors.New("its node acknowledges nothing that is sent by the stream")
 
-// PeerError says that a peer can no longer be reached, and why.
+// PeerError reports that a peer can no longer be reached.
 type PeerError struct {
-	Rank int // as the user counts
+	Rank int // rank of the peer, not its slot
 	Err  error
 }
 
-// about makes an error about a peer, whose number here is its slot.
+// about returns an error about the peer with the given slot.
 func (t *Table) about(slot uint32, cause error) *PeerError {
 	return &PeerError{int(t.layout().Rank(job.Slot(slot))), cause}
 }
@@ -57,21 +59,20 @@ func (e *PeerError) Error() string { return fmt.Sprintf("rank %d: %v", e.Rank, e
 // Unwrap returns the cause.
 func (e *PeerError) Unwrap() error { return e.Err }
 
-// Config is what a table knows of the job.
+// Config contains the parameters of a Table.
 type Config struct {
-	Rank     uint32
-	Epoch    uint16
-	Floor    uint16     // epoch from which on all ranks count: they were restarted together; 0: they were not
-	Least    uint16     // peers' epochs from which on they are of the same program as this one; 0: any
-	Layout   job.Layout // at first; see Resized
+	Rank     uint32     // slot of this rank
+	Epoch    uint16     // of this rank (job.Epoch)
+	Floor    uint16     // lowest valid epoch of all ranks after a common restart; 0 before the first one
+	Least    uint16     // minimum epoch of peers that run the same program as this rank; 0 means any epoch
+	Layout   job.Layout // at the start; Table.Resized changes it
 	Resolver Resolver
-	Seal     *fabric.Seal
-	// Open opens the way to other nodes. It is called once at most; nil: this
-	// job has one node.
+	Seal     *fabric.Seal // encrypts the packets to other nodes
+	// Open opens the fabric to other nodes. The table calls it at most once. Open is nil if the job has one node.
 	Open func(fabric.Sink) (fabric.Fabric, error)
-	// OpenOnDemand opens it when the first message needs it, or with Reach, rather than
-	// in New: some devices take long to open, and many ranks never leave their
-	// node. Opened hears of it, with the table's locks held; it may be nil.
+	// OpenOnDemand makes the table call Open in Reach or for the first message to another node. By default, New
+	// calls it. Some devices take long to open, and many ranks never send to another node. The table calls Opened
+	// with the address of the open fabric and with its locks held. Opened may be nil.
 	OpenOnDemand bool
 	Opened       func(fabric.Tuple)
 	// Secondary opens a second fabric together with the first one. The table uses it for peers that only have
@@ -81,74 +82,78 @@ type Config struct {
 	// so that Resolver.AskSecondary of other ranks finds it.
 	Secondary       func(fabric.Sink) fabric.Fabric
 	SecondaryOpened func(fabric.Tuple)
-	// Changed hears that the first of two networks has failed, and why, or that it works again:
-	// nil. It is called with the table's locks held, and may be nil.
+	// Changed is called when the first of two fabrics has failed, with the error, and with nil when it works again.
+	// The table calls it with its locks held. Changed may be nil.
 	Changed func(failed error)
-	// Worth is when a pair moves to a stream although datagrams suffice; zero: never. Packet may be
-	// 0 for what one datagram carries.
+	// Worth decides when a pair of ranks moves from datagrams to a stream because of the amount of its data. The
+	// zero value means never. If Packet is 0, the table uses the maximum size of a datagram.
 	Worth upgrade.Worth
-	// Spin is how long who waits for a stream polls before it sleeps.
+	// Spin polls a stream before its reader sleeps.
 	Spin poll.Spinner
-	// Streams moves every pair to a stream before its first message.
+	// Streams moves every pair of ranks on different nodes to a stream before its first message.
 	Streams bool
-	// Answer is how long this node's agent took to answer; 0: not known. What
-	// is slow on this node will be slow to answer others too.
+	// Answer is the time that this node's agent took to answer, or 0 if it is not known. It is the first estimate
+	// of the time in which peers acknowledge packets, because a slow node slows down both.
 	Answer time.Duration
-	// Restarts says that a rank which fails may start again, so that its end is not final.
+	// Restarts is set if failed ranks may be restarted, so that the failure of a peer is not final.
 	Restarts bool
-	// Hold is how long a pair stays on the second network before the first is tried; 0: 10 s.
+	// Hold is the time that a pair of ranks stays on the second fabric before it tries the first one again. 0 means
+	// 10 s.
 	Hold time.Duration
-	// Bundle is how long a small message to another node may wait for others, which go with it in
-	// one packet; 0: not at all.
+	// Bundle is the maximum time that a small message to another node waits for more messages, which are then sent
+	// in the same packet. 0 disables this.
 	Bundle time.Duration
-	// MaxLive is the number of connections over the fabric above which the
-	// longest idle is closed; 0: 1,024.
+	// MaxLive is the maximum number of connections over the fabric. If there are more, the table closes the one
+	// that has been idle longest. 0 means 1,024.
 	MaxLive int
 }
 
-// Table is the peers of one rank. Methods may be called from any goroutine.
+// Table sends messages to the other ranks of a job and receives messages from them, for one rank. Its methods may be
+// called from any goroutine. A parameter named rank is a slot.
 type Table struct {
 	cfg       Config
-	of        atomic.Pointer[job.Layout] // of the job now
+	of        atomic.Pointer[job.Layout] // current layout of the job
 	way       way
 	node      uint32
-	first     uint32 // ranks of this node
-	locals    uint32
+	first     uint32 // lowest slot on this node
+	locals    uint32 // number of ranks on this node
 	in        *inbox
 	memory    bufferPool
 	fabric    fabric.Fabric // nil before Reach
-	secondary fabric.Fabric // Config.Secondary; nil: none
+	secondary fabric.Fabric // opened by Config.Secondary; nil if there is no second fabric
 
-	began time.Time
-	ctx   context.Context // ends with Close
+	began time.Time       // when New was called
+	ctx   context.Context // canceled by Close
 	stop  context.CancelFunc
 
-	mu     sync.Mutex // of the maps of peers; taken last
+	mu     sync.Mutex // protects the fields up to broken; a goroutine with both locks locks fmu first
 	nears  map[uint32]*localPeer
 	fars   map[uint32]*remotePeer
-	floors map[uint32]uint16 // of ranks that were restarted: the least epoch that counts
-	closed bool
-	broken error // why the fabric will never work again; nil while there is another
+	floors map[uint32]uint16 // lowest valid epochs of ranks that were restarted alone
+	closed bool              // Close has been called
+	broken error             // reason why no fabric works any more; nil while one works
 
-	// fmu is the lock of remote peers: every remote peer, the cache of blocks, and what they
-	// share. One lock for all, since a rank has one socket anyway.
+	// fmu protects all remote peers and the fields up to rejects. One lock is enough for all peers, because they share
+	// one socket.
 	fmu     sync.Mutex
 	scratch peer.Scratch
-	out     batch
-	todo    []queued
-	blocks  map[uint32]*fabric.Block
-	asking  map[uint32][]waitingRemote // by node: who waits for its block
-	live    int                        // fars that are connected
-	early   int                        // bytes staged for fars that are not
-	opening peer.Openings              // handshakes that we have begun and not ended
-	ready   []queued                   // addresses for handshakes that wait for their turn
-	tokens  uint64
-	stopped bool
-	down    error // why the first of two networks does not work; written with mu, too
+	out     batch                      // sealed datagrams that post will send
+	todo    []queued                   // events that step has not processed yet
+	blocks  map[uint32]*fabric.Block   // addresses of the ranks of a node, by node
+	asking  map[uint32][]waitingRemote // peers that wait for the block of their node, by node
+	live    int                        // number of connected peers in fars
+	early   int                        // bytes of messages to peers in fars that are not connected yet
+	opening peer.Openings              // limits the handshakes that this rank has started
+	ready   []queued                   // Resolved events that wait for opening, oldest first
+	tokens  uint64                     // number of the last token of a stream; starts at random
+	stopped bool                       // Close has been called
+	down    error                      // failure of the first of two fabrics, or nil; written with both locks held
 
-	datagrams, handshakes, rejects uint64
+	datagrams  uint64 // sent
+	handshakes uint64 // bytes of handshakes sent
+	rejects    uint64 // received packets of kind PacketReject
 
-	readers sync.WaitGroup
+	readers sync.WaitGroup // goroutines that Close waits for
 	lobby   lobby
 
 	stats struct {
@@ -158,10 +163,10 @@ type Table struct {
 	}
 }
 
-// sums are the table's own counts.
+// sums contains the counters of a table. The index is one of the constants job.Count*.
 type sums [job.Counts]uint64
 
-// The counts that this package keeps.
+// Short names of some counters of package job.
 const (
 	countPeers        = job.CountPeers
 	countLocal        = job.CountLocal
@@ -170,7 +175,7 @@ const (
 	countAddressBytes = job.CountAddressBytes
 )
 
-// New makes a table and opens its fabric, unless that is to be late.
+// New returns a new table. It opens the fabric unless cfg.OpenOnDemand is set or cfg.Open is nil.
 func New(cfg Config) (*Table, error) {
 	if cfg.MaxLive == 0 {
 		cfg.MaxLive = 1024
@@ -196,9 +201,10 @@ func New(cfg Config) (*Table, error) {
 	return t, nil
 }
 
-// isNear reports whether a rank shares this node.
+// isNear reports whether a rank runs on this node. It returns true for this rank itself.
 func (t *Table) isNear(rank uint32) bool { return rank >= t.first && rank-t.first < t.locals }
 
+// check returns an error if the job has no such rank, if m is too long, or if the table is closed.
 func (t *Table) check(rank uint32, m []byte) error {
 	if rank >= t.layout().Ranks() {
 		return fmt.Errorf("rank %d of 0 to %d: %w", rank, t.layout().Ranks()-1, ErrRank)
@@ -214,8 +220,8 @@ func (t *Table) check(rank uint32, m []byte) error {
 	return nil
 }
 
-// checkSend is check for a message to a rank. It goes to the start of the rank that the program
-// knows.
+// checkSend is like check, but also returns a *RestartError if rank was restarted and the program has not been told
+// yet. So no message reaches a restarted rank before the program knows of the restart.
 func (t *Table) checkSend(rank uint32, m []byte) error {
 	if err := t.check(rank, m); err != nil {
 		return err
@@ -226,11 +232,10 @@ func (t *Table) checkSend(rank uint32, m []byte) error {
 	return nil
 }
 
-// Send takes a message for a rank: when it returns, the message is copied or
-// written, and m is the caller's again. Messages of one sender to one receiver
-// arrive once, in order. The context is honoured until the first byte of a
-// long message is on its way. A *PeerError says that the rank is gone; it may
-// be about messages that were taken before.
+// Send sends m to a rank. When it returns, it has copied or written m, and the caller may reuse m. Messages from one
+// sender to one receiver arrive exactly once and in order. After ctx is done, Send returns the error of ctx, unless it
+// has already written a part of a long message. A *PeerError means that the rank cannot be reached any more. Messages
+// that earlier calls have accepted may be lost, too.
 func (t *Table) Send(ctx context.Context, rank uint32, m []byte) error {
 	if err := t.checkSend(rank, m); err != nil {
 		return err
@@ -249,8 +254,8 @@ func (t *Table) Send(ctx context.Context, rank uint32, m []byte) error {
 	return t.remotePeer(rank).send(ctx, m)
 }
 
-// TrySend is Send that does not wait: it takes the message now or returns
-// ErrFull, in which case it has begun to connect if that was missing.
+// TrySend is like Send, but does not wait for the other rank. It returns ErrFull if it cannot accept the message now.
+// If there is no connection yet, TrySend starts to connect. It may wait for Reach.
 func (t *Table) TrySend(rank uint32, m []byte) (err error) {
 	if err := t.checkSend(rank, m); err != nil {
 		return err
@@ -272,25 +277,26 @@ func (t *Table) TrySend(rank uint32, m []byte) (err error) {
 	return err
 }
 
+// sent counts a message that Send or TrySend accepts.
 func (t *Table) sent(m []byte) {
 	t.count(func(s *sums) { s[job.CountMessages]++; s[job.CountBytes] += uint64(len(m)) })
 }
 
-// Recv waits for the next message of any rank. When messages to a rank were lost
-// on the way, by 30 s without an answer or a device that does not send, it
-// returns that *PeerError once: that rank may be waiting for them for ever. So it
-// does for each rank that has failed.
+// Recv waits for the next message from any rank. If no message is queued, it returns each of these errors once: a
+// *PeerError if messages to a rank were lost, because it did not answer for 30 s or because the device failed; a
+// *PeerError for each call of Failed; and a *RestartError for each rank that was restarted. Lost messages are an error
+// of Recv because the rank may wait for them forever, and this rank for its reply.
 func (t *Table) Recv(ctx context.Context) (Message, error) { return t.in.take(ctx, 0, true) }
 
-// Failed says that a rank has failed, in a job that goes on: one Recv that finds no
-// message returns that *PeerError.
+// Failed records that a rank has failed in a job that continues after failures. One call of Recv that finds no message
+// returns a *PeerError about it.
 func (t *Table) Failed(rank uint32) { t.in.failed(t.about(rank, ErrFailed)) }
 
-// Acknowledge keeps Recv from returning what Failed has said so far.
+// Acknowledge discards the failures that Failed has recorded and Recv has not returned yet.
 func (t *Table) Acknowledge() { t.in.acknowledge() }
 
-// RecvFrom waits for the next message of one rank. When that rank is gone and
-// all it sent has been received, it returns a *PeerError.
+// RecvFrom waits for the next message from one rank. If that rank has ended or cannot be reached any more, RecvFrom
+// returns a *PeerError after all messages that have arrived from it.
 func (t *Table) RecvFrom(ctx context.Context, rank uint32) (Message, error) {
 	if err := t.check(rank, nil); err != nil {
 		return Message{}, err
@@ -308,14 +314,15 @@ func (t *Table) RecvFrom(ctx context.Context, rank uint32) (Message, error) {
 	return m, err
 }
 
-// isFar reports whether a rank is reached over the fabric.
+// isFar reports whether a rank runs on another node, so that messages to it use the fabric.
 func (t *Table) isFar(rank uint32) bool { return rank != t.cfg.Rank && !t.isNear(rank) }
 
-// Free gives the memory of a received message back, to be used for another.
-// The caller must not touch it again. It need not be called.
+// Free lets the table reuse the memory of a received message. The caller must not use m afterwards. Calling Free is
+// optional.
 func (t *Table) Free(m []byte) { t.memory.put(m) }
 
-// Warm connects ahead of the first message. It does not wait.
+// Warm starts to connect to the given ranks, so that their first messages are faster. It does not wait for the
+// connections.
 func (t *Table) Warm(ranks ...uint32) error {
 	for _, r := range ranks {
 		if err := t.check(r, nil); err != nil {
@@ -338,7 +345,7 @@ func (t *Table) Warm(ranks ...uint32) error {
 	return nil
 }
 
-// apart runs f in a goroutine that Close waits for.
+// apart runs f in a goroutine that Close waits for. After Close it does nothing.
 func (t *Table) apart(f func()) {
 	t.fmu.Lock()
 	defer t.fmu.Unlock()
@@ -347,21 +354,22 @@ func (t *Table) apart(f func()) {
 	}
 }
 
-// count changes the sums.
+// count calls f with the counters locked, so that f can change them.
 func (t *Table) count(f func(*sums)) {
 	t.stats.Lock()
 	f(&t.stats.sums)
 	t.stats.Unlock()
 }
 
-// latency records how long a first message took.
+// latency records the duration of the first Send to a peer: until a remote peer has acknowledged the message, or until
+// the message has been written to the socket of a local peer.
 func (t *Table) latency(d time.Duration) {
 	t.stats.Lock()
 	t.stats.latency.Observe(d)
 	t.stats.Unlock()
 }
 
-// Tally is what this rank has counted so far.
+// Tally returns the current values of the counters of this rank, with those of its fabric.
 func (t *Table) Tally() job.Tally {
 	t.fmu.Lock()
 	defer t.fmu.Unlock()
@@ -389,8 +397,8 @@ func (t *Table) Tally() job.Tally {
 	return tally
 }
 
-// Close ends the table: those who wait get ErrClosed. What was not flushed may
-// be lost.
+// Close closes all connections and the fabric. Blocked calls return ErrClosed. Messages that have not been flushed may
+// be lost. Close returns the errors of closing the fabrics. Later calls return nil.
 func (t *Table) Close() error {
 	t.mu.Lock()
 	if t.closed {
