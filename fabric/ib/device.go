@@ -11,8 +11,8 @@ import (
 	"ibrun/cgo/verbs"
 )
 
-// device is an open device with what all on it share. It closes when nobody
-// holds it.
+// device represents an open device, its protection domain and the port in use. It is reference-counted: the last
+// release closes it.
 type device struct {
 	ctx    *verbs.Context
 	pd     *verbs.PD
@@ -21,10 +21,10 @@ type device struct {
 	at     local
 
 	mu    sync.Mutex
-	holds int
+	holds int // references; 0: closed
 }
 
-// openDevice finds the port that is wanted and opens its device.
+// openDevice opens the first device, in the order of names, that has a port which satisfies the request.
 func openDevice(w request) (*device, error) {
 	lib, err := verbs.Open()
 	if err != nil {
@@ -61,7 +61,7 @@ func openDevice(w request) (*device, error) {
 	return nil, first
 }
 
-// tryDevice opens a device if one of its ports will do.
+// tryDevice opens a device if one of its ports satisfies the request, and returns an error otherwise.
 func tryDevice(lib *verbs.Library, d verbs.Device, w request) (*device, error) {
 	if d.Transport == verbs.TransportIWARP {
 		return nil, fmt.Errorf("%s speaks iWARP, which has no datagrams: use --fabric udp", d.Name)
@@ -90,7 +90,8 @@ func tryDevice(lib *verbs.Library, d verbs.Device, w request) (*device, error) {
 	return v, nil
 }
 
-// choosePort takes the wanted port, or the first that is active and in the partition.
+// choosePort sets v.port to the requested port, or to the first that is active and in the partition. If no port will
+// do, it returns the error of the first one.
 func (v *device) choosePort(w request) (first error) {
 	if w.port > v.limits.Ports {
 		return fmt.Errorf("%s has no port %d: it has %d", v.ctx.Device(), w.port, v.limits.Ports)
@@ -117,12 +118,12 @@ func (v *device) choosePort(w request) (first error) {
 	return first
 }
 
-// gap is the number of empty entries after which a table is taken for read. Each
-// entry costs a system call, and RoCE's tables have a thousand.
+// gap is the number of consecutive empty entries after which readTables stops reading a table. Each entry costs a
+// system call, and a RoCE port's table can have a thousand entries.
 const gap = 16
 
-// readTables reads GIDs and partition keys. What cannot be read is left empty:
-// containers refuse single entries. GIDs are read up to an index at least.
+// readTables reads the GIDs and partition keys of a port. Entries that cannot be read are left empty, because some
+// containers refuse access to single entries. GIDs up to the index gid are read even after a gap.
 func (v *device) readTables(p *found, gid int) {
 	for i, empty := 0, 0; i < p.port.GIDs && (empty < gap || i <= gid); i, empty = i+1, empty+1 {
 		g, err := v.ctx.GID(p.number, i)
@@ -138,8 +139,8 @@ func (v *device) readTables(p *found, gid int) {
 	}
 }
 
-// chooseAddress settles partition and GID. A GID is taken if an address handle
-// to itself can be made: a wrong one would connect, and lose every packet.
+// chooseAddress sets v.at to a partition and a GID of the port. A GID is used only if an address handle to the port
+// itself can be made with it. With an unusable GID, streams would connect and lose every packet.
 func (v *device) chooseAddress(w request) error {
 	pkey, err := v.port.pkeyIndex(w.pkey)
 	if err != nil {
@@ -163,7 +164,7 @@ func (v *device) chooseAddress(w request) error {
 	return fmt.Errorf("port %v: no GID of it works: %w", &v.port, err)
 }
 
-// hold keeps the device open until release. It reports whether it was open.
+// hold keeps the device open until release is called. It reports false if the device is closed already.
 func (v *device) hold() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -174,7 +175,7 @@ func (v *device) hold() bool {
 	return true
 }
 
-// release gives up a hold; the last one closes the device.
+// release ends one hold. The last call closes the device.
 func (v *device) release() error {
 	v.mu.Lock()
 	v.holds--
@@ -197,7 +198,7 @@ func Check() error {
 	return err
 }
 
-// newQP makes a queue pair, without inline sends where the device has none.
+// newQP makes a queue pair. If the device refuses inline sends, newQP makes one without them.
 func newQP(pd *verbs.PD, cfg verbs.QPConfig) (*verbs.QP, error) {
 	qp, err := pd.NewQP(cfg)
 	if err != nil && cfg.MaxInline > 0 {

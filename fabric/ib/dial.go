@@ -12,31 +12,30 @@ import (
 	"ibrun/fabric"
 )
 
-// Attributes of connections; docs/dev/verbs.md says what devices make of them.
+// Attributes of connected queue pairs. docs/dev/verbs.md describes how devices apply them.
 const (
-	ackTimeout = 18 // 4.096 us << 18: 1.07 s until a resend
-	// 7 is for ever on Soft-RoCE, and a stream to a queue pair that is gone would never end
-	// (docs/dev/verbs.md)
+	ackTimeout = 18 // 4.096 us << 18: a packet is sent again after 1.07 s without acknowledgement
+	// resends is the maximum number of resends. On Soft-RoCE, 7 means no limit, and a stream to a destroyed queue pair
+	// would never fail (docs/dev/verbs.md).
 	resends    = 6
-	rnrResends = 7  // for ever: the other side posts receives again as soon as it runs
-	minRNR     = 12 // a peer without receives is asked again after 0.64 ms
-	mostReads  = 16 // RDMA reads under way
+	rnrResends = 7  // no limit: the peer posts receives again as soon as its process runs
+	minRNR     = 12 // code for 0.64 ms until a peer without posted receives is tried again
+	mostReads  = 16 // maximum number of pending RDMA reads
 )
 
 const (
-	firstRepeat = 2 * time.Millisecond
-	lastRepeat  = 250 * time.Millisecond
-	offerLen    = 9
+	firstRepeat = 2 * time.Millisecond   // time until a CONNECT is sent again; doubled each time
+	lastRepeat  = 250 * time.Millisecond // maximum of that time
+	offerLen    = 9                      // bytes of an offer: version:8 cookie:64
 )
 
-// callKey tells streams that others have asked for.
+// callKey identifies a stream that a peer has requested by CONNECT.
 type callKey struct {
 	nonce uint64
 	from  fabric.Tuple
 }
 
-// Offer makes the endpoint ready for streams and returns the cookie that a
-// dialler has to know.
+// Offer starts the engine that streams need and returns the cookie that a peer has to pass to Dial.
 func (f *Fabric) Offer() ([]byte, error) {
 	l, err := f.startEngine()
 	if err != nil {
@@ -45,8 +44,8 @@ func (f *Fabric) Offer() ([]byte, error) {
 	return binary.BigEndian.AppendUint64([]byte{controlVersion}, l.cookie), nil
 }
 
-// Dial opens a stream: CONNECT over datagrams until ACCEPT comes, then a first
-// message on the stream itself.
+// Dial opens a stream. It sends CONNECT datagrams until ACCEPT arrives, connects a queue pair, and sends the first
+// message on it.
 func (f *Fabric) Dial(ctx context.Context, to fabric.Tuple, offer []byte) (fabric.Stream, error) {
 	if err := f.closedErr(); err != nil {
 		return nil, err
@@ -83,7 +82,7 @@ func (f *Fabric) Dial(ctx context.Context, to fabric.Tuple, offer []byte) (fabri
 	return s, nil
 }
 
-// call asks until there is an answer, and connects the queue pair.
+// call sends CONNECT until an answer arrives, connects the queue pair e, and returns the stream on it.
 func (f *Fabric) call(ctx context.Context, l *engine, e *queuePair, to fabric.Tuple, cookie uint64) (*stream, error) {
 	if err := f.learn(ctx, e, to); err != nil {
 		return nil, err
@@ -129,13 +128,13 @@ func (f *Fabric) call(ctx context.Context, l *engine, e *queuePair, to fabric.Tu
 	}
 }
 
-// side is what a queue pair tells the other.
+// side returns the parameters of this end of a stream, which are sent to the peer.
 func (f *Fabric) side(e *queuePair) side {
 	return side{qpn: e.qp.Number(), psn: randomPSN(), window: streamWindow, tag: uint16(rand.Uint32()),
 		mtu: f.dev.at.mtu, at: e.way.at}
 }
 
-// sendControl sends a control datagram. If it is lost, another will come.
+// sendControl sends a control datagram. It ignores errors, because the dialler repeats its request.
 func (f *Fabric) sendControl(to fabric.Tuple, c control) {
 	var b [controlHead + 2*fabric.MaxTuple + controlSeal]byte
 	sealed := f.seal(to, c.append(b[:0]))
@@ -144,7 +143,7 @@ func (f *Fabric) sendControl(to fabric.Tuple, c control) {
 	}
 }
 
-// control takes a control datagram.
+// control handles a control datagram. It drops a datagram whose seal or format is wrong.
 func (f *Fabric) control(b []byte) {
 	body, ok := f.sealed(b)
 	if !ok {
@@ -181,7 +180,7 @@ func (f *Fabric) control(b []byte) {
 	}
 }
 
-// called answers a CONNECT: the same as before if it is repeated.
+// called handles a CONNECT. A repeated CONNECT gets the answer of the first.
 func (f *Fabric) called(l *engine, c control) {
 	if l == nil || l.cookie != c.cookie {
 		f.sendControl(c.from, control{call: refuse, nonce: c.nonce, from: f.tuple})
@@ -198,7 +197,7 @@ func (f *Fabric) called(l *engine, c control) {
 	case s != nil:
 		f.answer(s, c)
 	case !known:
-		f.loops.Go(func() { f.listen(l, key, c) }) // it may take as long as a queue pair takes to make
+		f.loops.Go(func() { f.listen(l, key, c) }) // a goroutine, because making a queue pair may take long
 	}
 }
 
@@ -206,7 +205,7 @@ func (f *Fabric) answer(s *stream, c control) {
 	f.sendControl(c.from, control{call: accept, cookie: c.cookie, nonce: c.nonce, side: s.mine, from: f.tuple})
 }
 
-// listen connects a queue pair to a dialler's.
+// listen connects a queue pair to that of the dialler and answers with ACCEPT, or with REFUSE if that fails.
 func (f *Fabric) listen(l *engine, key callKey, c control) {
 	forget := func() {
 		l.mu.Lock()
@@ -235,14 +234,14 @@ func (f *Fabric) listen(l *engine, key callKey, c control) {
 	}
 	s := l.add(e, mine, c.side, &key)
 	s.await(f.cfg.DialTimeout)
-	if f.ending.Err() != nil { // leave may not have seen it
+	if f.ending.Err() != nil { // leave may have run before add
 		s.orphan()
 		return
 	}
 	f.answer(s, c)
 }
 
-// connect brings a queue pair to where it can send and receive.
+// connect moves a queue pair to the state ReadyToSend, connected to the queue pair that c describes.
 func (l *engine) connect(e *queuePair, mine side, c control) error {
 	at := &l.dev.at
 	if err := at.apart(c.side.at); err != nil {
@@ -269,8 +268,7 @@ func (l *engine) connect(e *queuePair, mine side, c control) error {
 	})
 }
 
-// accept gives a stream that has shown itself to the sink, unless the endpoint
-// is closed.
+// accept passes a stream to the sink when its first message has arrived. It reports false if the endpoint is closed.
 func (f *Fabric) accept(s *stream) (taken bool) {
 	f.accepting.Lock()
 	defer f.accepting.Unlock()
@@ -282,7 +280,7 @@ func (f *Fabric) accept(s *stream) (taken bool) {
 	return true
 }
 
-// learn finds the way of a queue pair to its peer, whose address this is.
+// learn sets the way and the service level of a queue pair to the peer at to. It may wait for the subnet manager.
 func (f *Fabric) learn(ctx context.Context, e *queuePair, to fabric.Tuple) (err error) {
 	at := &f.dev.at
 	e.way, e.sl = at.way(to, f.turn.Add(1)-1), at.sl

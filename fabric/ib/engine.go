@@ -10,56 +10,56 @@ import (
 	"ibrun/cgo/verbs"
 )
 
-// sends is a completion queue of several queue pairs.
+// sends represents a completion queue for the sends of up to perCQ queue pairs.
 type sends struct {
 	cq     *verbs.CQ
-	number int
-	used   int
+	number int // index in engine.queues
+	used   int // queue pairs that use the completion queue
 }
 
-// cookie is the bit of a queue in engine.due; many queues share the last one.
+// cookie returns the bit number of the queue in engine.due. Queues with the numbers 62 and above share bit 63.
 func (q *sends) cookie() uint64 { return uint64(min(1+q.number, 63)) }
 
-// engine is what the streams of an endpoint share: one shared receive queue, its
-// memory, completion queues, and the goroutine that serves them. It
-// outlives the endpoint until the last stream has gone.
+// engine holds the resources that the streams of an endpoint share: the shared receive queue, its memory, the
+// completion queues, and the goroutine that serves them. It outlives the endpoint until its last stream is closed.
 //
 //	open --leave--> leaving --no queue pair is in use--> closed by its goroutine
 type engine struct {
 	f       *Fabric
 	dev     *device
-	cookie  uint64
+	cookie  uint64 // secret in the endpoint's offer, which a dialler has to know
 	channel *verbs.Channel
-	cq      *verbs.CQ // of receives
+	cq      *verbs.CQ // completion queue of receives
 	srq     *verbs.SRQ
-	fetches *bufferPool
-	filling sync.WaitGroup
+	fetches *bufferPool    // buffers for RDMA reads
+	filling sync.WaitGroup // goroutines of refill
 
 	mu      sync.Mutex
 	rings   []ring
 	queues  []*sends
-	free    []*verbs.MR // of ends that are gone
-	spare   []*queuePair
-	inUse   int // ends that are neither spare nor gone
-	serial  uint32
-	byQPN   map[uint32]*stream
-	calls   map[callKey]*stream // nil: it is being made
-	retired []*stream
-	leaving bool
-	fatal   error // why there will be no stream any more
+	free    []*verbs.MR         // send memory of discarded queue pairs, to be used again
+	spare   []*queuePair        // made in advance
+	inUse   int                 // queue pairs that are neither spare nor discarded
+	serial  uint32              // number of the last stream
+	byQPN   map[uint32]*stream  // streams by the number of their queue pair
+	calls   map[callKey]*stream // streams that peers have dialled; nil while listen makes the stream
+	retired []*stream           // streams whose queue pairs the goroutine has to free
+	leaving bool                // the endpoint is closed
+	fatal   error               // reason that all streams have failed and no new one can be opened, or nil
 
-	// Of the goroutine.
-	due      uint64 // queues that have said that they have something, by cookie
-	again    uint64 // those that may have more
-	empty    int    // polls in a row that found nothing
+	// Used by the goroutine only.
+	due      uint64 // bits of queues that have completions: bit 0 for receives, others by sends.cookie
+	again    uint64 // bits of queues that may have more completions
+	empty    int    // consecutive polls that found nothing
 	ends     [pollBatch]verbs.Completion
-	reposts  []verbs.Receive // receives that are free and not posted yet
-	heldBack int             // that many, so that one crossing into C posts several
+	reposts  []verbs.Receive // free receives that are not posted yet
+	heldBack int             // number of free receives that one call into C posts together
 }
 
+// randomPSN returns a random initial packet sequence number of 24 bits.
 func randomPSN() uint32 { return rand.Uint32() & (1<<24 - 1) }
 
-// startEngine returns what streams need, made when the first one is wanted.
+// startEngine returns the engine. The first call makes it. After Close it returns an error.
 func (f *Fabric) startEngine() (*engine, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -79,6 +79,7 @@ func (f *Fabric) startEngine() (*engine, error) {
 	return l, nil
 }
 
+// open makes the completion channel, the queues and the first shared receives. If it fails, the caller calls close.
 func (l *engine) open() (err error) {
 	if l.channel, err = l.dev.ctx.NewChannel(); err != nil {
 		return err
@@ -100,7 +101,8 @@ func (l *engine) open() (err error) {
 	return l.addShared(first)
 }
 
-// addShared posts more shared receives; the caller holds the lock, or is alone.
+// addShared allocates and posts slots more shared receives. The caller holds the lock, or no other goroutine knows l
+// yet.
 func (l *engine) addShared(slots int) error {
 	mr, err := l.f.register(slots*piece, verbs.LocalWrite)
 	if err != nil {
@@ -119,7 +121,7 @@ func (l *engine) addShared(slots int) error {
 	return err
 }
 
-// ringOf is where a slot is.
+// ringOf returns the ring that contains a slot.
 func (l *engine) ringOf(slot int) (r ring) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -131,9 +133,9 @@ func (l *engine) ringOf(slot int) (r ring) {
 	return r
 }
 
-// newQueuePair makes a queue pair in Init; the caller holds the lock.
+// newQueuePair makes a queue pair in state Init with send memory and a completion queue. The caller holds the lock.
 func (l *engine) newQueuePair() (_ *queuePair, err error) {
-	e := &queuePair{} // no result: returns of nil would hide it from what follows
+	e := &queuePair{} // not a named result, which "return nil, err" would clear before the deferred call
 	defer func() {
 		if err != nil {
 			l.discard(e)
@@ -146,7 +148,8 @@ func (l *engine) newQueuePair() (_ *queuePair, err error) {
 	}
 	if e.queue == nil {
 		q := &sends{number: len(l.queues)}
-		// Half as many again: what was flushed of those that are gone may still be there.
+		// The queue has 50 % more entries than its queue pairs have requests, because flushed completions of discarded
+		// queue pairs may still be in it.
 		if q.cq, err = l.dev.ctx.NewCQ(perCQ*depth*3/2, l.channel, q.cookie()); err != nil {
 			return nil, err
 		}
@@ -174,7 +177,8 @@ func (l *engine) newQueuePair() (_ *queuePair, err error) {
 	return e, err
 }
 
-// discard frees a queue pair; the caller holds the lock.
+// discard frees a queue pair. It keeps the send memory of up to spares queue pairs for new ones. The caller holds the
+// lock.
 func (l *engine) discard(e *queuePair) {
 	if e.qp != nil {
 		e.qp.Close()
@@ -191,7 +195,7 @@ func (l *engine) discard(e *queuePair) {
 	}
 }
 
-// take returns a queue pair that the caller gives back with drop or as a stream's.
+// take returns a spare queue pair, or a new one if there is none. The caller passes it to add or to drop.
 func (l *engine) take() (*queuePair, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -208,20 +212,20 @@ func (l *engine) take() (*queuePair, error) {
 	if err == nil {
 		l.used(+1)
 		if posted := l.posted(); posted < l.srq.Size() && posted < l.inUse*sharedBy {
-			_ = l.addShared(min(firstShared, l.srq.Size()-posted)) // fewer will do, too
+			_ = l.addShared(min(firstShared, l.srq.Size()-posted)) // on failure, the streams share fewer receives
 		}
 	}
 	return e, err
 }
 
-// posted is how many shared receives there are.
+// posted returns the number of shared receives.
 func (l *engine) posted() int {
 	last := l.rings[len(l.rings)-1]
 	return last.first + last.slots
 }
 
-// used counts the queue pairs in use. Where waits are polls, the goroutine polls from the first one
-// on. The caller holds the lock.
+// used adds more, which may be negative, to the number of queue pairs in use. With Config.Spin, it wakes the goroutine
+// for the first one, so that it starts to poll. The caller holds the lock.
 func (l *engine) used(more int) {
 	l.inUse += more
 	if was := l.f.streaming.Swap(l.inUse > 0); !was && l.f.cfg.Spin {
@@ -229,7 +233,7 @@ func (l *engine) used(more int) {
 	}
 }
 
-// drop gives back a queue pair that became no stream.
+// drop discards a queue pair from take for which no stream was made.
 func (l *engine) drop(e *queuePair) {
 	l.mu.Lock()
 	l.discard(e)
@@ -238,7 +242,7 @@ func (l *engine) drop(e *queuePair) {
 	l.poke()
 }
 
-// refill makes spare ends in the background.
+// refill makes queue pairs in a goroutine until there are spares of them.
 func (l *engine) refill() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -251,14 +255,15 @@ func (l *engine) refill() {
 		for len(l.spare) < spares && !l.leaving {
 			e, err := l.newQueuePair()
 			if err != nil {
-				return // whoever needs one will hear of it
+				return // take tries again and returns the error
 			}
 			l.spare = append(l.spare, e)
 		}
 	})
 }
 
-// leave is the endpoint's end: streams that nobody has yet end, others live on.
+// leave is called when the endpoint is closed. It ends streams that have not been passed to the sink. Open streams stay
+// usable until they are closed.
 func (l *engine) leave() {
 	l.mu.Lock()
 	l.leaving = true
@@ -269,7 +274,7 @@ func (l *engine) leave() {
 	l.poke()
 }
 
-// retire lets the goroutine free a stream's queue pair.
+// retire makes the goroutine free the queue pair of a stream.
 func (l *engine) retire(s *stream) {
 	l.mu.Lock()
 	l.retired = append(l.retired, s)
@@ -277,11 +282,11 @@ func (l *engine) retire(s *stream) {
 	l.poke()
 }
 
-// poke ends the goroutine's wait.
+// poke wakes the goroutine if it waits for completions.
 func (l *engine) poke() { _ = l.channel.SetDeadline(past) }
 
-// add makes a stream of a queue pair that is connected. One that we were called for
-// is known by its key, too.
+// add makes a stream from a connected queue pair. If a peer has dialled it, key is not nil: the stream is registered
+// under the key and awaits its first message.
 func (l *engine) add(e *queuePair, mine, theirs side, key *callKey) *stream {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -295,14 +300,15 @@ func (l *engine) add(e *queuePair, mine, theirs side, key *callKey) *stream {
 	return s
 }
 
+// of returns the stream whose queue pair has the number qpn, or nil.
 func (l *engine) of(qpn uint32) *stream {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.byQPN[qpn]
 }
 
-// sweep frees the queue pairs of streams that are through. It reports whether
-// nothing is left to do for ever.
+// sweep frees the queue pairs of retired streams. It reports whether the engine can be closed: the endpoint is closed
+// and no queue pair is in use.
 func (l *engine) sweep() bool {
 	l.mu.Lock()
 	retired := l.retired
@@ -322,10 +328,10 @@ func (l *engine) sweep() bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.leaving && l.inUse == 0 && len(l.retired) == 0 // the last one pokes nobody when it is gone
+	return l.leaving && l.inUse == 0 && len(l.retired) == 0 // no poke follows the last discard, so check here
 }
 
-// breaks ends all streams for good.
+// breaks fails all streams and prevents new ones. The first err is the one that take returns.
 func (l *engine) breaks(err error) {
 	l.mu.Lock()
 	if l.fatal == nil {
@@ -335,20 +341,21 @@ func (l *engine) breaks(err error) {
 	l.failAll(err)
 }
 
-// all is the streams there are.
+// all returns all streams whose queue pairs have not been freed.
 func (l *engine) all() []*stream {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Collect(maps.Values(l.byQPN))
 }
 
+// failAll fails all streams with err.
 func (l *engine) failAll(err error) {
 	for _, s := range l.all() {
 		s.fail(err)
 	}
 }
 
-// close frees everything; the goroutine has ended, or was never there.
+// close frees all resources of the engine. The goroutine has ended or was never started.
 func (l *engine) close() {
 	l.filling.Wait()
 	for _, e := range l.spare {
@@ -378,11 +385,11 @@ func (l *engine) close() {
 	}
 }
 
-// queuePair is a queue pair in state Init with its send memory.
+// queuePair represents a reliable queue pair with its send memory. It is in state Init until connect.
 type queuePair struct {
 	qp    *verbs.QP
-	mr    *verbs.MR
-	queue *sends
-	way   way // to its peer, once there is one
-	sl    uint8
+	mr    *verbs.MR // endMemory bytes for messages to be sent
+	queue *sends    // completion queue of its sends
+	way   way       // source address of packets to the peer; set by Fabric.learn
+	sl    uint8     // service level of packets to the peer; set by Fabric.learn
 }

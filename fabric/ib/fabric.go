@@ -10,45 +10,45 @@ import (
 	"ibrun/fabric"
 )
 
-// Config says where an endpoint is.
+// Config selects the port of an endpoint and its addresses, keys and limits.
 type Config struct {
 	Port        string        // "mlx5_0:1", "mlx5_0", or "" for the first active port
-	GIDIndex    int           // -1: chosen. On InfiniBand, another makes every packet carry a GRH
+	GIDIndex    int           // -1: automatic. On InfiniBand, an index adds a global routing header (GRH) to packets
 	SL          uint8         // service level, 0 to 15
-	AskSL       bool          // on InfiniBand, the subnet manager's service level for each peer, and not SL
-	PKey        uint16        // partition; 0: the first full membership
-	Rank        int           // among those of its node: which of the port's LIDs it publishes
-	QKey        uint32        // the same in all endpoints of a job. It is no isolation
-	Key         [32]byte      // the same in all endpoints of a job: who has it may open streams
-	Spin        bool          // poll without pause: for those who own their cores
-	Receives    int           // datagrams that may wait for the sink once there is a peer; 0: 256
+	AskSL       bool          // InfiniBand: ask the subnet manager for the service level of each peer; SL is ignored
+	PKey        uint16        // partition key; 0: the first one in the port's table with full membership
+	Rank        int           // number of the rank on its node; selects which of the port's LIDs it publishes
+	QKey        uint32        // the same in all endpoints of a job; it does not keep other programs out
+	Key         [32]byte      // secret of the job, which authenticates requests for streams
+	Spin        bool          // poll without sleeping, for ranks with cores of their own
+	Receives    int           // receive slots for datagrams, added when the first datagram arrives; 0: 256
 	records     Source        // source of path records; only tests set it
-	DialTimeout time.Duration // bounds Dial besides its context; 0: 10 s
+	DialTimeout time.Duration // limit of one Dial, in addition to its context; 0: 10 s
 	PortGrace   time.Duration // how long a port may be down before its streams fail; 0: 10 s
 }
 
-// Counters is what an endpoint has done so far.
+// Counters holds the counters of an endpoint since it was opened.
 type Counters struct {
-	Sent, SentBytes         uint64 // datagrams that the device took
-	Received, ReceivedBytes uint64 // datagrams that the sink got
-	Control                 uint64 // datagrams of the fabric's own, sent
-	Lost                    uint64 // datagrams that the device did not take
-	Strangers               uint64 // control datagrams whose seal was wrong
-	Dialled, Accepted       uint64 // streams
-	Cold                    uint64 // streams whose queue pair had to be made when it was needed
-	Made                    uint64 // queue pairs of streams, those that wait for a stream included
-	Pinned                  uint64 // bytes of memory registered now
-	Opening                 time.Duration
+	Sent, SentBytes         uint64        // datagrams that the device accepted
+	Received, ReceivedBytes uint64        // datagrams passed to the sink
+	Control                 uint64        // control datagrams sent, which open streams (control.go)
+	Lost                    uint64        // datagrams dropped because the device could not accept them
+	Strangers               uint64        // control datagrams received with a wrong seal
+	Dialled, Accepted       uint64        // streams opened by Dial, and streams passed to the sink
+	Cold                    uint64        // streams that had to wait for a new queue pair, because none was spare
+	Made                    uint64        // queue pairs made for streams, spare ones included
+	Pinned                  uint64        // bytes of memory registered now
+	Opening                 time.Duration // time that Open took
 }
 
-// Fabric is one endpoint.
+// Fabric represents an endpoint on one InfiniBand or RoCE port: a queue pair for datagrams and any number of streams.
 type Fabric struct {
 	cfg   Config
 	sink  fabric.Sink
 	dev   *device
 	tuple fabric.Tuple
 	mtu   int
-	turn  atomic.Uint32 // of streams: each takes another LID of the port
+	turn  atomic.Uint32 // number of streams so far, which spreads them over the port's LIDs
 	out   sender
 	in    receiver
 
@@ -56,21 +56,21 @@ type Fabric struct {
 	end    context.CancelFunc
 	loops  sync.WaitGroup
 	once   sync.Once
-	closed error // of Close
+	closed error // result of Close
 
 	mu     sync.Mutex
 	engine *engine // nil until the first Offer or Dial
 	dials  map[uint64]*dialling
 
 	accepting sync.Mutex // held while the sink takes a stream
-	over      bool       // under accepting
+	over      bool       // Close has been called; protected by accepting
 
-	streaming atomic.Bool // there are queue pairs of streams in use: who polls, polls for them alone
+	streaming atomic.Bool // stream queue pairs are in use; only the engine's goroutine busy-polls then
 
-	mute     atomic.Bool // the owner does without the port: what is posted is dropped
+	mute     atomic.Bool // the owner uses another network for now; Post drops datagrams
 	failed   atomic.Bool // the device has failed for good
-	moving   atomic.Bool // somebody waits for an address to come back
-	levels   *levels     // nil: SL is for all peers
+	moving   atomic.Bool // a goroutine waits for a lost address to come back (moved.go)
+	levels   *levels     // service levels by peer; nil if cfg.SL is used for all peers
 	health   health
 	counters counters
 }
@@ -81,19 +81,19 @@ type counters struct {
 	opening                                                                                           time.Duration
 }
 
-// Name is "ib".
+// Name returns "ib".
 func (f *Fabric) Name() string { return "ib" }
 
-// Tuple is the port's LID or GID and the number of the endpoint's datagram queue pair.
+// Tuple returns the port's LID or GID and the number of the endpoint's datagram queue pair.
 func (f *Fabric) Tuple() fabric.Tuple { return f.tuple }
 
-// MTU is the most bytes of one datagram.
+// MTU returns the maximum size of a datagram in bytes.
 func (f *Fabric) MTU() int { return f.mtu }
 
-// Port is the port in use, as users write it: "mlx5_0:1".
+// Port returns the port in use in the notation of --hca: "mlx5_0:1".
 func (f *Fabric) Port() string { return f.dev.port.String() }
 
-// Counters is what the endpoint has done so far.
+// Counters returns a snapshot of the endpoint's counters.
 func (f *Fabric) Counters() Counters {
 	c := &f.counters
 	return Counters{
@@ -115,7 +115,7 @@ func (f *Fabric) Counters() Counters {
 	}
 }
 
-// register makes registered memory that is counted.
+// register allocates registered memory of size bytes and adds it to the counter Pinned.
 func (f *Fabric) register(size int, access verbs.Access) (*verbs.MR, error) {
 	mr, err := f.dev.pd.Allocate(size, access)
 	if err == nil {
@@ -124,7 +124,7 @@ func (f *Fabric) register(size int, access verbs.Access) (*verbs.MR, error) {
 	return mr, err
 }
 
-// unregister frees what register made.
+// unregister frees memory that register returned. A nil mr is ignored.
 func (f *Fabric) unregister(mr *verbs.MR) {
 	if mr != nil {
 		f.counters.pinned.Add(-int64(len(mr.Bytes())))
@@ -132,7 +132,7 @@ func (f *Fabric) unregister(mr *verbs.MR) {
 	}
 }
 
-// Counted is what a job's --stats says of InfiniBand.
+// Counted returns the counts that ibrun --stats reports for InfiniBand.
 func (f *Fabric) Counted() fabric.Counts {
 	c := f.Counters()
 	return fabric.Counts{
@@ -141,11 +141,11 @@ func (f *Fabric) Counted() fabric.Counts {
 	}
 }
 
-// MostStreams is how many streams the device has queue pairs for, those of
-// other processes of this node included.
+// MostStreams returns the maximum number of streams: half the queue pairs of the device. All processes of the node
+// share this number.
 func (f *Fabric) MostStreams() int { return f.dev.limits.MaxQP / 2 }
 
-// closedErr is fabric.ErrClosed after Close.
+// closedErr returns fabric.ErrClosed after Close, and nil before.
 func (f *Fabric) closedErr() error {
 	if f.ending.Err() != nil {
 		return fabric.ErrClosed
@@ -153,51 +153,51 @@ func (f *Fabric) closedErr() error {
 	return nil
 }
 
-// down says that the port is down, or nil.
+// down returns an error that names the port if it is down, or nil.
 func (f *Fabric) down() error {
 	f.health.mu.Lock()
 	defer f.health.mu.Unlock()
 	return f.health.down
 }
 
-// streams is what streams share, or nil as long as there was none.
+// streams returns the engine that all streams share, or nil if no Offer or Dial has started it yet.
 func (f *Fabric) streams() *engine {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.engine
 }
 
-// sender is the sending half of the datagram queue pair. Slots of its ring are
-// used in turn; a completion of one is that of all before it.
+// sender represents the sending half of the datagram queue pair. The slots of its ring are used in turn. The completion
+// of a send completes all sends before it.
 type sender struct {
 	mu      sync.Mutex
 	qp      *verbs.QP
-	cq      *verbs.CQ // polled when slots are short; nobody waits for it
+	cq      *verbs.CQ // polled when slots are short; no goroutine waits for it
 	slots   *verbs.MR
-	old     *verbs.MR // the small ring, until Close
-	size    int       // slots
-	posted  uint64
-	done    uint64
-	grown   bool
-	inline  int
+	old     *verbs.MR // first, smaller ring; freed by Close, because the device may still read it
+	size    int       // number of slots
+	posted  uint64    // sends posted so far
+	done    uint64    // sends completed so far
+	grown   bool      // growSends was called
+	inline  int       // maximum size in bytes of an inline send
 	handles map[fabric.Tuple]*handle
-	stale   []*handle // of ways that are no more; the device may still need them
+	stale   []*handle // handles of old routes, which pending sends may still use
 	closed  bool
-	broken  error // why no datagram can be sent any more
+	broken  error // reason that datagrams cannot be sent, or nil
 	port    string
 	batch   [sendBatch]verbs.Send
 	ends    [pollBatch]verbs.Completion
 }
 
-// handle is an address handle: a node that this rank sends to.
+// handle holds the address handle of a node that this rank sends to.
 type handle struct {
 	*verbs.AH
-	used uint64 // the last send that it is for
+	used uint64 // number of the last send that uses the handle
 }
 
-// receiver is the receiving half.
+// receiver represents the receiving half of the datagram queue pair.
 type receiver struct {
-	mu      sync.Mutex // held by whoever polls and posts
+	mu      sync.Mutex // held by the goroutine that polls cq and posts receives
 	cq      *verbs.CQ
 	channel *verbs.Channel
 	rings   []ring
@@ -205,19 +205,21 @@ type receiver struct {
 	again   [pollBatch]verbs.Receive
 }
 
-// health is what asynchronous events have said of the port.
+// health holds the state of the port, as reported by asynchronous events.
 //
-//	up --port down--> down since then --grace--> the endpoint is lost; down --port active--> up
+//	up --port error--> down
+//	down --port active--> up
+//	down --Config.PortGrace has passed--> the endpoint is lost
 //
-// An owner that has another network spares the endpoint: it is not lost, and is looked after until
-// it works again (mend.go).
+// If the owner can use another network, the endpoint is not lost: a goroutine checks the port until it works again
+// (mend.go).
 type health struct {
 	mu    sync.Mutex
-	down  error
+	down  error // nil while the port is up
 	timer *time.Timer
 }
 
-// dialling is a Dial that waits for an answer.
+// dialling represents a Dial that waits for the answer to its request.
 type dialling struct {
-	answer chan control // capacity 1: further ones repeat the first
+	answer chan control // capacity 1; later answers repeat the first and are dropped
 }

@@ -10,44 +10,44 @@ import (
 	"ibrun/fabric"
 )
 
-// levels are the service levels of the ways to peers, by the GIDs of their ports. The subnet
-// manager is asked once for each, when the first packet goes there: some routings (Torus-2QoS,
-// LASH, DFSSSP) are free of deadlocks only with the level that it gives. Safe for use by several
-// goroutines.
+// levels caches the service level of the path to each peer, by the GID of the peer's port. It asks the subnet manager
+// once for each port, before the first packet is sent there. Some routing engines (Torus-2QoS, LASH, DFSSSP) avoid
+// deadlocks only if packets use the level that the subnet manager returns. A levels is safe for concurrent use.
 type levels struct {
-	ctx  context.Context // of the endpoint
+	ctx  context.Context // done when the endpoint is closed
 	ask  func(ctx context.Context, gid [16]byte) (uint8, error)
-	slow chan struct{} // holds who asks now
+	slow chan struct{} // semaphore of capacity mostAsking, held while a query runs
 
 	mu    sync.Mutex
 	known map[[16]byte]*level
 }
 
-// level is an answer, or that it is awaited.
+// level holds the result of a query, or represents a query that is still running.
 type level struct {
-	done chan struct{} // closed when the rest is there
+	done chan struct{} // closed when the other fields are set
 	sl   uint8
 	err  error
-	at   time.Time
+	at   time.Time // when the query ended
 }
 
 const (
-	// mostAsking bounds the questions of one rank that are under way: a subnet manager has many
-	// ranks.
+	// mostAsking is the maximum number of concurrent queries of one rank. It is low because all ranks of the cluster
+	// query the same subnet manager.
 	mostAsking = 4
-	// askAgain is how long a failure stands.
+	// askAgain is the time after a failed query until the port may be queried again.
 	askAgain = time.Second
-	// askFor bounds one question. The kernel's own time-out is askPatience, and it asks askTries
-	// times.
+	// askFor is the maximum time of one query. Within it, Source.resolve asks up to askTries times and waits
+	// askPatience milliseconds for each reply.
 	askFor = 10 * time.Second
 )
 
-// newLevels asks until ctx is done.
+// newLevels returns an empty cache that calls ask to query the subnet manager. When ctx is done, queries fail.
 func newLevels(ctx context.Context, ask func(context.Context, [16]byte) (uint8, error)) *levels {
 	return &levels{ctx: ctx, ask: ask, slow: make(chan struct{}, mostAsking), known: map[[16]byte]*level{}}
 }
 
-// of is the answer for a port, which it asks for if nobody has.
+// of returns the level for the port with this GID. It starts a query if there is none yet, or if the last one failed
+// more than askAgain ago.
 func (s *levels) of(gid [16]byte) *level {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +63,7 @@ func (s *levels) of(gid [16]byte) *level {
 		}
 	}
 	if len(s.known) >= mostHandles {
-		clear(s.known) // who waits has its own
+		clear(s.known) // waiting callers keep their *level
 	}
 	v = &level{done: make(chan struct{})}
 	s.known[gid] = v
@@ -79,7 +79,7 @@ func (s *levels) of(gid [16]byte) *level {
 	return v
 }
 
-// to is the answer for a peer's port.
+// to returns the level for the port of a peer, or errNoGID if the tuple has no GID.
 func (s *levels) to(peer fabric.Tuple) (*level, error) {
 	if peer.Kind != fabric.IBGID {
 		return nil, errNoGID
@@ -87,8 +87,8 @@ func (s *levels) to(peer fabric.Tuple) (*level, error) {
 	return s.of(peer.Addr), nil
 }
 
-// now is the service level of the way to a peer, errFull if it is not known yet: datagrams do not
-// wait, and come again.
+// now returns the service level of the path to a peer. It returns errFull while the query runs: the datagram is
+// dropped, and the sender repeats it.
 func (s *levels) now(to fabric.Tuple) (uint8, error) {
 	v, err := s.to(to)
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *levels) now(to fabric.Tuple) (uint8, error) {
 	}
 }
 
-// wait is now for those who can wait.
+// wait is like now, but waits for the query until ctx is done.
 func (s *levels) wait(ctx context.Context, to fabric.Tuple) (uint8, error) {
 	v, err := s.to(to)
 	if err != nil {

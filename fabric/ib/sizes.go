@@ -7,48 +7,48 @@ import (
 )
 
 const (
-	// piece is the size of a message's buffer: 4 KiB of the application's, and room for a header of
-	// theirs. Of more than that, whole goes in one message: as many packets of any MTU.
+	// piece is the size in bytes of a message buffer: 4 KiB of application data and room for a header of the
+	// application. Longer data is divided into messages of whole bytes, which fill the packets of each MTU.
 	piece = whole + 256
 	whole = 4096
-	// pieces of one stream, for sending, and smalls: messages that fit one go
-	// without a piece. Together they are 32 KiB.
+	// pieces is the number of send buffers of piece bytes that one stream has. A message of at most small bytes takes
+	// one of its depth small buffers instead. All buffers of a stream need just under 32 KiB.
 	pieces    = 7
 	small     = 64
-	depth     = 32 // work requests of one stream under way, and small messages
+	depth     = 32 // maximum number of pending work requests of one stream, and its number of small buffers
 	endMemory = pieces*piece + depth*small
 
-	// The shared receives are posted as streams come.
-	firstShared  = 64
-	sharedBy     = 16 // for each stream
-	mostShared   = 512
-	perCQ        = 32 // streams whose sends complete in one queue
-	spares       = 2  // queue pairs ready before they are needed
-	leastWindow  = 2 * piece
-	mostWindow   = 1 << 24
-	streamWindow = 64 << 10
+	// Receives are shared by all streams. More are posted as the number of streams grows.
+	firstShared  = 64        // posted at first, and added at a time
+	sharedBy     = 16        // for each stream
+	mostShared   = 512       // maximum
+	perCQ        = 32        // maximum number of queue pairs whose sends use the same completion queue
+	spares       = 2         // queue pairs made in advance
+	leastWindow  = 2 * piece // minimum receive window that a peer may announce, in bytes
+	mostWindow   = 1 << 24   // maximum receive window that a peer may announce, in bytes
+	streamWindow = 64 << 10  // receive window of this side, in bytes
 )
 
-// past ends a wait.
+// past is a deadline that ends a wait at once. noDeadline removes a deadline.
 var past, noDeadline = time.Unix(1, 0), time.Time{}
 
 const (
 	defaultReceives    = 256
 	defaultDialTimeout = 10 * time.Second
 	defaultPortGrace   = 10 * time.Second
-	// mostBody bounds datagrams: all ports take it, so that peers need not know
-	// the path's MTU before they can talk, and a ring of many is small.
+	// mostBody is the maximum size of a datagram in bytes. All usable ports can carry it, so peers do not have to
+	// know the MTU of the path. It also keeps the receive rings small.
 	mostBody = 1024
 )
 
-// ring is registered memory for receives, in slots of one size.
+// ring represents registered memory for receives, divided into slots of equal size.
 type ring struct {
 	mr    *verbs.MR
-	first int // number of its first slot
-	slots int
+	first int // number of its first slot, counted over all rings
+	slots int // number of slots
 }
 
-// request is the shared receive of a slot.
+// request returns the work request that posts slot as a shared receive of piece bytes.
 func (r *ring) request(slot int) verbs.Receive {
 	return verbs.Receive{ID: uint64(slot), Addr: r.mr.Addr() + uint64(slot-r.first)*piece, Length: piece,
 		LKey: r.mr.LKey()}

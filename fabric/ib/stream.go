@@ -12,50 +12,53 @@ import (
 	"ibrun/cgo/verbs"
 )
 
-// Why a stream fails that the near side has not ended.
+// Errors of a stream that the peer has closed, or on which the peer has violated the protocol.
 var (
 	errLeft   = errors.New("ib: the other side is closed")
 	errBreach = errors.New("ib: the other side broke the rules of streams")
 )
 
-// stream is one end of a stream of bytes over a reliable queue pair.
+// stream represents one end of a stream of bytes over a reliable queue pair. These are its states:
 //
-//	awaiting (dialled by another; its first message has not come) --READY--> open
-//	open --Close or the other's FIN--> FIN sent --FIN acknowledged and the other's FIN here, or lingerTime--> retired
-//	any --error--> retired; retired --by the goroutine of the engine--> no queue pair
+//	awaiting (the peer dialled; its first message has not arrived) --READY received--> open
+//	open --Close called, or FIN received--> FIN sent
+//	FIN sent --FIN acknowledged, and FIN received or lingerTime passed--> retired
+//	any --error--> retired
+//	retired --the engine's goroutine frees the queue pair--> detached
 type stream struct {
 	l      *engine
-	serial uint32
-	key    callKey
-	mine   side
-	theirs side
+	serial uint32  // number of the stream in its engine
+	key    callKey // key in engine.calls; zero if this side dialled
+	mine   side    // parameters of this end
+	theirs side    // parameters of the peer's end
 
 	mu       sync.Mutex
 	readable sync.Cond
 	writable sync.Cond
-	pair     *queuePair // nil once the goroutine of the engine has freed it
-	retired  bool
-	awaiting bool
-	closed   bool  // by us
-	ended    bool  // by the other side: what is in the queue can be read
-	err      error // neither
-	linger   *time.Timer
+	pair     *queuePair  // nil once the goroutine of the engine has freed it
+	retired  bool        // nothing is sent or received any more
+	awaiting bool        // the peer dialled, and its first message has not arrived
+	closed   bool        // this side has called Close
+	ended    bool        // the peer has sent FIN; queued bytes can still be read
+	err      error       // the stream has failed
+	linger   *time.Timer // ends the wait for the first message, or for the peer's FIN
 	readBy   deadline
 	writeBy  deadline
 
 	out outgoing
 	in  incoming
 
-	onFail  func(error) // called once
-	writing bool        // somebody is in Write
-	fetches bool        // somebody reads remote memory
-	loan    *loan
-	granted *grant
+	onFail  func(error) // called once, in a goroutine of its own, when the stream fails
+	writing bool        // a Write is in progress
+	fetches bool        // a Read reads memory of the peer by RDMA
+	loan    *loan       // memory of this side that the peer may read, or nil
+	granted *grant      // memory of the peer that this side may read, or nil
 }
 
-// lingerTime is how long a closed stream waits for the other side's end.
+// lingerTime is the time that a closed stream waits for the peer's FIN before its queue pair is freed.
 const lingerTime = time.Second
 
+// newStream returns an open stream on the connected queue pair e.
 func newStream(l *engine, e *queuePair, serial uint32, mine, theirs side) *stream {
 	s := &stream{l: l, pair: e, serial: serial, mine: mine, theirs: theirs}
 	s.readable.L, s.writable.L = &s.mu, &s.mu
@@ -63,15 +66,15 @@ func newStream(l *engine, e *queuePair, serial uint32, mine, theirs side) *strea
 	return s
 }
 
-// begin sends the first message, which tells the listener that we can receive.
+// begin sends READY, the first message of a dialled stream. It tells the listener that this side can receive.
 func (s *stream) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.control(kindReady, nil)
 }
 
-// await bounds the wait for that message, which may have come: the answer to a CONNECT that was
-// repeated goes out as soon as the engine has the stream.
+// await ends the stream if READY has not arrived within that time. READY may have arrived already: a repeated CONNECT
+// is answered as soon as the engine has the stream.
 func (s *stream) await(within time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +83,7 @@ func (s *stream) await(within time.Duration) {
 	}
 }
 
-// orphan ends a stream that nobody has been given.
+// orphan ends a stream that has not been passed to the sink.
 func (s *stream) orphan() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,13 +93,13 @@ func (s *stream) orphan() {
 	}
 }
 
-// wake lets all who wait look again.
+// wake wakes all waiting calls of Read and Write, which then check the state of the stream again.
 func (s *stream) wake() {
 	s.readable.Broadcast()
 	s.writable.Broadcast()
 }
 
-// retire gives the queue pair up; the caller holds the lock.
+// retire ends all use of the queue pair and has the engine's goroutine free it. The caller holds the lock.
 func (s *stream) retire() {
 	if s.retired {
 		return
@@ -109,7 +112,7 @@ func (s *stream) retire() {
 	s.l.retire(s)
 }
 
-// detach is the goroutine of the engine taking the queue pair.
+// detach removes the queue pair from the stream and returns it, or nil. Only the engine's goroutine calls it.
 func (s *stream) detach() *queuePair {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,13 +122,14 @@ func (s *stream) detach() *queuePair {
 	return e
 }
 
-// fail ends the stream for both directions at once.
+// fail ends both directions of the stream at once with err. Bytes that have arrived can still be read.
 func (s *stream) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failed(err)
 }
 
+// failed is fail for callers that hold the lock.
 func (s *stream) failed(err error) {
 	if s.err == nil {
 		s.err = err
@@ -137,10 +141,10 @@ func (s *stream) failed(err error) {
 	s.retire()
 }
 
-// Abort implements fabric.Confirmer: no FIN is sent.
+// Abort implements fabric.Confirmer. It ends the stream without FIN.
 func (s *stream) Abort(err error) { s.fail(err) }
 
-// OnFail implements fabric.Confirmer.
+// OnFail implements fabric.Confirmer. If the stream has already failed, call is called at once.
 func (s *stream) OnFail(call func(error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +155,7 @@ func (s *stream) OnFail(call func(error)) {
 	s.onFail = call
 }
 
-// Confirmed implements fabric.Confirmer, by what each message of the other side says.
+// Confirmed implements fabric.Confirmer. The value of read comes from the count that each message of the peer carries.
 func (s *stream) Confirmed() (written, read uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +163,7 @@ func (s *stream) Confirmed() (written, read uint64) {
 	return o.total, o.total - uint64(o.sent-(o.allowed-o.window))
 }
 
-// Close ends this end; what was written arrives, and then io.EOF.
+// Close closes this end. The peer receives all bytes written before, and then io.EOF.
 func (s *stream) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,7 +175,7 @@ func (s *stream) Close() error {
 	return nil
 }
 
-// finish sends FIN, or sees to it that it is sent; the caller holds the lock.
+// finish sends FIN, or has it sent as soon as there is room. The caller holds the lock.
 func (s *stream) finish() {
 	if s.out.finish || s.retired {
 		return
@@ -180,8 +184,8 @@ func (s *stream) finish() {
 	s.sendDue()
 }
 
-// sendDue sends what is owed to the other side and cannot wait, and retires a
-// stream that is through.
+// sendDue sends a pending credit message and a pending FIN if there is room. When FIN has been sent and received, it
+// retires the stream. The caller holds the lock.
 func (s *stream) sendDue() {
 	if s.retired {
 		return
@@ -201,13 +205,14 @@ func (s *stream) sendDue() {
 	}
 }
 
+// through retires the stream when lingerTime has passed.
 func (s *stream) through() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.retire()
 }
 
-// unreadable says why a Read would fail, or nil if it may wait.
+// unreadable returns the error with which a Read fails, or nil if it can return bytes or wait.
 func (s *stream) unreadable() error {
 	switch {
 	case s.closed:
@@ -219,12 +224,12 @@ func (s *stream) unreadable() error {
 	case s.ended && s.granted == nil:
 		return io.EOF
 	case s.ended && s.err == nil:
-		return errLeft // with memory of its that was still to be read
+		return errLeft // the peer closed before its memory was read
 	}
 	return s.err
 }
 
-// Read takes what has come, waiting for the first byte.
+// Read returns the bytes that have arrived, at most len(p). It waits until there is at least one.
 func (s *stream) Read(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -249,8 +254,8 @@ func (s *stream) Read(p []byte) (int, error) {
 	}
 }
 
-// SetDeadline is that of net.Conn. A Write that is cut off by it while the
-// other side reads its memory ends the stream.
+// SetDeadline implements net.Conn. If the deadline ends a Write while the peer reads from the memory of that Write, the
+// stream fails.
 func (s *stream) SetDeadline(at time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -259,7 +264,7 @@ func (s *stream) SetDeadline(at time.Time) error {
 	return nil
 }
 
-// SetReadDeadline is that of net.Conn.
+// SetReadDeadline implements net.Conn.
 func (s *stream) SetReadDeadline(at time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -267,7 +272,7 @@ func (s *stream) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// SetWriteDeadline is that of net.Conn; see SetDeadline.
+// SetWriteDeadline implements net.Conn. SetDeadline describes its effect on a large Write.
 func (s *stream) SetWriteDeadline(at time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -275,15 +280,16 @@ func (s *stream) SetWriteDeadline(at time.Time) error {
 	return nil
 }
 
-// deadline is when one direction stops waiting.
+// deadline holds the deadline of Read or of Write.
 type deadline struct {
-	at    time.Time
-	timer *time.Timer
+	at    time.Time   // zero: no deadline
+	timer *time.Timer // wakes waiting calls at the deadline
 }
 
+// over reports whether the deadline has passed.
 func (d *deadline) over() bool { return !d.at.IsZero() && !time.Now().Before(d.at) }
 
-// set needs the stream's lock.
+// set sets the deadline; the zero time removes it. The caller holds the lock of s.
 func (d *deadline) set(at time.Time, s *stream) {
 	d.at = at
 	if d.timer != nil {
@@ -300,7 +306,7 @@ func (d *deadline) set(at time.Time, s *stream) {
 	s.wake()
 }
 
-// received takes a message of the other side, or the failure of a receive.
+// received handles the completion of a receive: a message from the peer in b, or an error.
 func (s *stream) received(c *verbs.Completion, b []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -317,7 +323,7 @@ func (s *stream) received(c *verbs.Completion, b []byte) {
 		m, ok = parseMessage(b)
 	}
 	if !ok || m.tag != s.mine.tag {
-		return // of another stream, which had this number before
+		return // for an earlier stream, whose queue pair had the same number
 	}
 	s.out.credit(m.consumed)
 	s.receive(m)
@@ -327,7 +333,7 @@ func (s *stream) received(c *verbs.Completion, b []byte) {
 	}
 }
 
-// receive does what a message says; the caller holds the lock.
+// receive applies a message to the stream. The caller holds the lock.
 func (s *stream) receive(m message) {
 	switch m.kind {
 	case kindReady:
@@ -360,7 +366,7 @@ func (s *stream) receive(m message) {
 	}
 }
 
-// accept gives the stream to the sink, without the lock.
+// accept passes the stream to the sink. The caller holds the lock, which accept releases meanwhile.
 func (s *stream) accept() {
 	s.awaiting = false
 	if s.linger != nil {
@@ -376,7 +382,7 @@ func (s *stream) accept() {
 	}
 }
 
-// completed takes the end of a work request, and so of all before it.
+// completed handles the completion of a work request, which also completes all requests before it.
 func (s *stream) completed(c *verbs.Completion) {
 	if uint32(c.ID>>32) != s.serial {
 		return
@@ -400,12 +406,12 @@ func (s *stream) completed(c *verbs.Completion) {
 	}
 }
 
-// cause puts a failed work request into words.
+// cause returns the error of a failed work request. It names the port if that is down.
 func (s *stream) cause(status verbs.Status) error {
 	if down := s.l.f.down(); down != nil {
 		return fmt.Errorf("ib: %w: %v", down, status)
 	}
-	if status == verbs.Flushed { // what made it fail is told by an event, which may come later
+	if status == verbs.Flushed { // an asynchronous event has the cause and may arrive later
 		return fmt.Errorf("ib: queue pair %d to %d of %s has failed", s.mine.qpn, s.theirs.qpn, s.l.dev.ctx.Device())
 	}
 	return fmt.Errorf("ib: %v (queue pair %d to %d)", status, s.mine.qpn, s.theirs.qpn)

@@ -11,32 +11,32 @@ import (
 	"ibrun/fabric"
 )
 
-// mostLanes bounds the LIDs of one port that ranks publish as their own. A node's block holds 256
-// different ones (fabric.MaxBases), and a mask of seven bits on three ports would have more.
-// Streams use all of them.
+// mostLanes is the maximum number of LIDs of one port that ranks publish as their own. The address block of a node
+// holds at most 256 different LIDs (fabric.MaxBases). Three ports with 128 LIDs each (LMC 7) would exceed that.
+// Streams use all LIDs of a port.
 const mostLanes = 16
 
-// lane is which of a port's LIDs a rank publishes, and sends its datagrams from. Multiplication
-// with the golden ratio spreads ranks of any stride: those at one port may be every other one of a
-// node, or every fourth.
+// lane returns the path bits of the LID that a rank publishes and sends its datagrams from: the offset from the port's
+// first LID. The multiplication by the golden ratio (Fibonacci hashing) spreads ranks evenly, even if only every
+// second or fourth rank of the node uses the port.
 func lane(rank int, lmc uint8) uint8 {
 	lanes := uint64(min(1<<lmc, mostLanes))
 	return uint8(uint64(uint32(rank)*0x9e3779b1) * lanes >> 32)
 }
 
-// way is where packets to a peer leave this port: by which of its LIDs, or by which GID. A reliable
-// queue pair drops what comes from elsewhere, so the peer has to know.
+// way holds the source address of packets to a peer: one of this port's LIDs, or one of its GIDs. The peer has to know
+// it, because a reliable queue pair drops packets from any other address.
 type way struct {
-	bits uint8        // which of the port's LIDs
+	bits uint8        // path bits: offset of the LID from the port's first LID
 	sgid uint8        // index of the GID
-	at   fabric.Tuple // what the peer sends to; Num is 0
+	at   fabric.Tuple // address that the peer sends to; Num is 0
 }
 
-// own is the way by the address that the endpoint publishes.
+// own returns the way whose source is the address that the endpoint publishes.
 func (l *local) own() way { return way{bits: l.bits, sgid: l.sgid, at: l.tuple} }
 
-// way is the way to a peer. On InfiniBand those of a turn each take another LID; on RoCE it is by
-// the GID whose address the node's routes give for the peer.
+// way returns the way to a peer. On InfiniBand, consecutive values of turn select different LIDs of the port. On RoCE,
+// the source is the GID whose address the node's routing table selects for the peer.
 func (l *local) way(to fabric.Tuple, turn uint32) way {
 	w := l.own()
 	switch l.tuple.Kind {
@@ -52,7 +52,7 @@ func (l *local) way(to fabric.Tuple, turn uint32) way {
 	return w
 }
 
-// gidAddr is the address in a tuple of RoCE for a GID.
+// gidAddr returns the address that a RoCE tuple of the given kind has for gid: four bytes for ROCE4, else all 16.
 func gidAddr(kind fabric.Kind, gid [16]byte) (addr [16]byte) {
 	if kind == fabric.ROCE4 {
 		copy(addr[:], gid[12:])
@@ -61,7 +61,7 @@ func gidAddr(kind fabric.Kind, gid [16]byte) (addr [16]byte) {
 	return gid
 }
 
-// tupleGID is the GID of a tuple that has one.
+// tupleGID returns the GID of a tuple. For ROCE4 it is the IPv4-mapped IPv6 address, otherwise Addr.
 func tupleGID(t fabric.Tuple) (gid [16]byte) {
 	if t.Kind == fabric.ROCE4 {
 		gid[10], gid[11] = 0xff, 0xff
@@ -71,7 +71,7 @@ func tupleGID(t fabric.Tuple) (gid [16]byte) {
 	return t.Addr
 }
 
-// by is the route to a tuple by a way.
+// by returns the route to a tuple with the source address w.
 func (l *local) by(w way, to fabric.Tuple) verbs.Route {
 	r := verbs.Route{Port: l.port, SL: l.sl, PathBits: w.bits, Global: l.global, SGIDIndex: w.sgid, HopLimit: 255}
 	if !l.global {
@@ -89,7 +89,7 @@ func (l *local) by(w way, to fabric.Tuple) verbs.Route {
 	return r
 }
 
-// route is the way from here to a tuple for datagrams, or why there is none.
+// route returns the route for datagrams to a tuple, or an error if the tuple cannot be reached from this port.
 func (l *local) route(to fabric.Tuple) (verbs.Route, error) {
 	if err := l.apart(to); err != nil {
 		return verbs.Route{}, err
@@ -97,23 +97,23 @@ func (l *local) route(to fabric.Tuple) (verbs.Route, error) {
 	return l.by(l.way(to, 0), to), nil
 }
 
-// source is a GID that packets can leave by.
+// source represents a GID that can be the source address of packets.
 type source struct {
 	index uint8
 	addr  [16]byte
 }
 
-// sources are the GIDs of a RoCE port that are of the kind of the published one, so that peers of
-// that kind take packets from them. They change when interfaces get and lose addresses.
+// sources holds the GIDs of a RoCE port that have the same RoCE version and IP version as the published GID, so that
+// its peers accept packets from them. They change when an interface gets or loses an address.
 type sources struct {
-	ask func(netip.Addr) netip.Addr // this node's own address in packets to another; the zero value: none
+	ask func(netip.Addr) netip.Addr // returns the source address for a peer, or the zero value if there is no route
 
 	mu   sync.Mutex
 	list []source
 }
 
-// sources lists what packets may leave by if a GID is published. A GID that the user has chosen is
-// the only one.
+// sources returns the GIDs that packets may have as their source if the GID at index gid is published. If the user has
+// chosen that GID, it is the only one.
 func (p *found) sources(gid int, chosen bool) (list []source) {
 	of := p.gids[gid]
 	for i, g := range p.gids {
@@ -124,8 +124,8 @@ func (p *found) sources(gid int, chosen bool) (list []source) {
 	return list
 }
 
-// to is the GID by which the node's routes lead to a peer, or the published one if they lead
-// elsewhere than through this port. ok is false if the port has neither.
+// to returns the GID that the node's routing table selects for a peer. If the route does not leave through this port,
+// to returns the published GID. It reports false if s is nil or the port has neither GID.
 func (s *sources) to(peer, published fabric.Tuple) (found source, ok bool) {
 	if s == nil {
 		return found, false
@@ -135,7 +135,7 @@ func (s *sources) to(peer, published fabric.Tuple) (found source, ok bool) {
 	s.mu.Unlock()
 	own := tupleGID(published)
 	gid := netip.AddrFrom16(tupleGID(peer)).Unmap()
-	if len(list) > 1 && !gid.IsLinkLocalUnicast() { // which link an address of all links is on, no route knows
+	if len(list) > 1 && !gid.IsLinkLocalUnicast() { // the routing table cannot tell the link of a link-local address
 		if a := s.ask(gid); a.IsValid() {
 			own = a.As16()
 		}
@@ -151,7 +151,7 @@ func (s *sources) to(peer, published fabric.Tuple) (found source, ok bool) {
 	return found, ok
 }
 
-// set replaces the GIDs and reports whether they are others.
+// set replaces the GIDs and reports whether they have changed.
 func (s *sources) set(list []source) (changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,8 +160,8 @@ func (s *sources) set(list []source) (changed bool) {
 	return changed
 }
 
-// kernelSource asks the kernel's routes: a UDP socket that is connected has the address that
-// packets would leave with. Nothing is sent.
+// kernelSource returns the source address that the kernel's routing table selects for peer, or the zero value if there
+// is no route. It reads the address of a connected UDP socket and sends nothing.
 func kernelSource(peer netip.Addr) netip.Addr {
 	const roce = 4791 // RoCE v2 (InfiniBand architecture, annex A17)
 	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(peer, roce)))
@@ -172,28 +172,28 @@ func kernelSource(peer netip.Addr) netip.Addr {
 	return c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
 }
 
-// local is where an endpoint is on the network, and how it sends.
+// local holds the network address of an endpoint and the parameters of its packets.
 type local struct {
 	name   string
 	tuple  fabric.Tuple // Num is 0
 	port   uint8
-	sgid   uint8 // index; counts where packets have a GRH
-	bits   uint8 // which of the port's LIDs
+	sgid   uint8 // index of the GID; used if packets have a GRH
+	bits   uint8 // path bits of the published LID: its offset from lid
 	sl     uint8
-	pkey   uint16 // index
-	key    uint16 // at that index; 0: the table has none
+	pkey   uint16 // index in the port's table of partition keys
+	key    uint16 // partition key at that index; 0: none
 	lid    uint16 // the first of the port's LIDs
-	lmc    uint8  // there are 1<<lmc of them
+	lmc    uint8  // the port has 1<<lmc LIDs
 	mtu    verbs.MTU
 	global bool // packets have a GRH
 
-	sources *sources // of RoCE
+	sources *sources // nil if the port is not RoCE
 }
 
 // limited reports whether the endpoint is a limited member of its partition.
 func (l *local) limited() bool { return l.lid != 0 && l.key != 0 && l.key&fullMember == 0 }
 
-// medium says what an address is one of.
+// medium returns the network type of a tuple and its address, for error messages.
 func medium(t fabric.Tuple) string {
 	switch t.Kind {
 	case fabric.IB, fabric.IBGID:
@@ -208,7 +208,7 @@ func medium(t fabric.Tuple) string {
 	return t.Kind.String()
 }
 
-// subnetOf is the prefix of the subnet that an address is in, if it is one of InfiniBand.
+// subnetOf returns the subnet prefix of an InfiniBand address, and false for other addresses.
 func subnetOf(t fabric.Tuple) (prefix [8]byte, ok bool) {
 	switch t.Kind {
 	case fabric.IB:
@@ -219,7 +219,8 @@ func subnetOf(t fabric.Tuple) (prefix [8]byte, ok bool) {
 	return prefix, false
 }
 
-// apart says why a tuple cannot be reached from here, or nil.
+// apart returns an error if a tuple cannot be reached from this port, or nil. The error names the difference of the
+// two networks.
 func (l *local) apart(to fabric.Tuple) error {
 	there, theirs := subnetOf(to)
 	here, ours := subnetOf(l.tuple)
@@ -250,8 +251,8 @@ func (l *local) apart(to fabric.Tuple) error {
 	return nil
 }
 
-// source is where a datagram came from, by its completion and the 40 bytes
-// before it.
+// source returns the sender of a datagram. It reads the completion c and head, the 40 bytes that the device stores
+// before the datagram (the GRH, or the IPv4 header in its place).
 func (l *local) source(c *verbs.Completion, head []byte) fabric.Tuple {
 	from := fabric.Tuple{Kind: l.tuple.Kind, Num: c.Source}
 	switch from.Kind {

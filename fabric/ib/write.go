@@ -7,8 +7,9 @@ import (
 	"ibrun/cgo/verbs"
 )
 
-// Write returns when all of p is on its way. From rendezvousLength on it is read
-// from where it is, and Write waits for that.
+// Write returns when all of p has been copied and posted to the device. If p has at least rendezvousLength bytes, the
+// peer reads it directly from p by RDMA, and Write waits until the peer has done so. If the memory of p cannot be
+// registered, p is copied.
 func (s *stream) Write(p []byte) (n int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,7 +44,7 @@ func (s *stream) Write(p []byte) (n int, err error) {
 	}
 }
 
-// TryWrite writes as much of p as can go at once.
+// TryWrite writes as much of p as is possible without waiting and returns the number of bytes.
 func (s *stream) TryWrite(p []byte) (n int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +61,7 @@ func (s *stream) TryWrite(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// unwritable says why a Write would fail, or nil if it may wait.
+// unwritable returns the error with which a Write fails, or nil if it can go on or wait.
 func (s *stream) unwritable() error {
 	switch {
 	case s.closed:
@@ -75,14 +76,14 @@ func (s *stream) unwritable() error {
 	return nil
 }
 
-// room is how many pieces and work requests data may take now.
+// room returns the number of free pieces, and of work requests that data may use now.
 func (s *stream) room() (free, requests int) {
 	o := &s.out
 	return pieces - (o.head - o.tail), dataDepth - int(o.next-o.done)
 }
 
-// push posts as much of p as there is room for, in one crossing into C, and
-// says how much that was; the caller holds the lock.
+// push posts as much of p as there is room for, with one call into C, and returns the number of bytes. The caller
+// holds the lock.
 func (s *stream) push(p []byte) (n int) {
 	if s.pair == nil || s.retired {
 		return 0
@@ -97,7 +98,7 @@ func (s *stream) push(p []byte) (n int) {
 		}
 		size = min(size, credit)
 		if requests <= 0 || size <= 0 || size < len(p)-n && size < whole/2 {
-			break // a little later it can be a longer one
+			break // wait for more credit rather than send a short message
 		}
 		isPiece := size > small
 		if isPiece && free == 0 {
@@ -114,7 +115,8 @@ func (s *stream) push(p []byte) (n int) {
 	return n
 }
 
-// work writes a message to memory and makes the request that sends it.
+// work copies a message to registered memory and returns the work request that sends it. The message takes a piece if
+// isPiece is set, and a small buffer otherwise. If always is set, the request reports its completion.
 func (s *stream) work(m message, isPiece, always bool) verbs.Send {
 	o, mr := &s.out, s.pair.mr
 	m.tag, m.consumed = s.theirs.tag, s.in.consumed
@@ -144,7 +146,7 @@ func (s *stream) work(m message, isPiece, always bool) verbs.Send {
 	return w
 }
 
-// post hands requests to the device. What it refuses ends the stream.
+// post passes requests to the device. If the device refuses one, the stream fails and post returns false.
 func (s *stream) post(batch []verbs.Send) bool {
 	if _, err := s.pair.qp.PostSend(batch); err != nil {
 		s.failed(err)
@@ -153,8 +155,8 @@ func (s *stream) post(batch []verbs.Send) bool {
 	return true
 }
 
-// control sends a message of the fabric's own if there is room for it; the caller
-// holds the lock.
+// control sends a message without application data. It reports false if there is no free work request or the stream
+// is retired. The caller holds the lock.
 func (s *stream) control(k kind, body []byte) bool {
 	if s.pair == nil || s.retired || s.out.next-s.out.done >= depth {
 		return false
