@@ -7,9 +7,10 @@ import (
 	"ibrun/internal/build"
 )
 
-// Arrive is what an agent does first about how it came to its node: it leaves the
-// folder that the script entered, removes what was made for it alone, and keeps
-// the cache small. Nothing of that can fail a launch.
+// Arrive cleans up after the script that has started this process. It changes from the folder of the binary to the home
+// directory. If the binary was sent to a temporary folder, Arrive removes the folder and keeps the compressed binary
+// open. If the binary was sent to the cache, Arrive removes old builds there. Errors are ignored, because the agent can
+// run without these steps.
 func Arrive() {
 	path := build.Path()
 	dir := filepath.Dir(path)
@@ -21,18 +22,18 @@ func Arrive() {
 		_ = os.Chdir(home())
 		arrivedPacked, _ = openOwn(path + packedSuffix)
 		_ = os.Remove(path + packedSuffix)
-		_ = os.Remove(path) // it lives on as long as it runs
+		_ = os.Remove(path) // the kernel keeps the file while it runs
 		_ = os.Remove(dir)
 	case filepath.Base(path) == cachedName():
 		_ = os.Chdir(home())
 		use(path + digestSuffix)
 		if st, err := os.Stat(path + digestSuffix); err == nil && cached != "" {
-			prune(dir, st.ModTime()) // by the clock of the files, which may be a server's
+			prune(dir, st.ModTime()) // the time of the file system, which can be a server's
 		}
 	}
 }
 
-// home is where a session begins.
+// home returns the home directory of the user, or "/" if the variable HOME has no absolute path.
 func home() string {
 	if h := os.Getenv("HOME"); filepath.IsAbs(h) {
 		return h

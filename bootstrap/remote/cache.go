@@ -19,11 +19,12 @@ import (
 // packedSuffix is appended to the name of a binary to get the name of its compressed form in the same folder.
 const packedSuffix = ".gz"
 
-// digestSuffix ends the name of the file beside a cached binary that says what
-// the binary was when its digest was taken.
+// digestSuffix is appended to the name of a cached binary to get the name of a file beside it. The script install
+// writes the file when it has checked the SHA-256 digest of the binary. The file contains the owner, mode, inode, size
+// and time of change of the binary, so that a later job sees whether the binary has changed since.
 const digestSuffix = ".sum"
 
-// cachedName is the name of this build in a cache.
+// cachedName returns the file name of this build's binary in a cache.
 func cachedName() string { return "ibrun-" + build.ID() }
 
 // cacheDir returns the path of ibrun's folder in the user's cache directory, or "" if that directory is not known.
@@ -51,26 +52,28 @@ func openOwn(path string) (*os.File, error) {
 	return f, nil
 }
 
-// What is kept of a cache. A binary that runs must not go, because on a network
-// file system the other nodes lose it: one is kept for as long as a job may run.
+// These limits tell prune which binaries stay in a cache. A binary that is in use must not be removed, because the
+// other nodes lose it on a network file system. So a binary stays for at least as long as most jobs run.
 const (
-	keepAlways = 8                   // the builds that were used last,
-	keepLately = 24 * time.Hour      // besides those of the last day,
-	keepLonger = 30 * 24 * time.Hour // and no others after a month
-	keepParts  = time.Hour           // parts of a binary, whose session was killed
-	useEvery   = 6 * time.Hour       // how exact "used last" is
+	keepAlways = 8                   // number of builds, those used last, that stay up to keepLonger
+	keepLately = 24 * time.Hour      // builds used within this time stay, too
+	keepLonger = 30 * 24 * time.Hour // builds not used for this time are removed
+	keepParts  = time.Hour           // temporary files older than this are removed
+	useEvery   = 6 * time.Hour       // precision of the recorded time of use
 )
 
-// use marks a cached binary as used, seldom enough to cost nothing. The mark is
-// the time of its digest's file: its own would make it another file.
+// use records that a cached binary is used now, at most once per useEvery. It sets the modification time of the file at
+// path digest: the binary's digest file, or its compressed form. A change of the binary's own times would also change
+// its time of change, and the script would take it for a changed file.
 func use(digest string) {
 	if st, err := os.Stat(digest); err == nil && time.Since(st.ModTime()) > useEvery {
 		_ = unix.UtimesNano(digest, []unix.Timespec{{Nsec: unix.UTIME_NOW}, {Nsec: unix.UTIME_NOW}})
 	}
 }
 
-// prune removes old binaries from the cache dir, with their digests and compressed forms, and parts of binaries whose
-// session was killed. It leaves files with other names, which the script has not made.
+// prune removes old binaries from the cache folder dir, with their digest files and compressed forms. It also removes
+// temporary files of sessions that were killed. It does not touch files with names that the script install and packInto
+// do not use.
 func prune(dir string, now time.Time) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -103,7 +106,7 @@ func prune(dir string, now time.Time) {
 	}
 }
 
-// named reports whether a file has a name as the script makes it: begin, followed by n characters of the set kind.
+// named reports whether the file name file consists of the prefix begin and n characters that all occur in kind.
 func named(file, begin string, n int, kind string) bool {
 	rest, found := strings.CutPrefix(file, begin)
 	return found && len(rest) == n && strings.Trim(rest, kind) == ""
@@ -111,10 +114,10 @@ func named(file, begin string, n int, kind string) bool {
 
 const (
 	hexDigits    = "0123456789abcdef"
-	alphanumeric = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" // of mktemp
+	alphanumeric = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" // characters that mktemp uses
 )
 
-// age is how long ago a file was written; 0 if it is gone.
+// age returns the time from the last modification of the file e until now, or 0 if the file no longer exists.
 func age(e fs.DirEntry, now time.Time) time.Duration {
 	st, err := e.Info()
 	if err != nil {

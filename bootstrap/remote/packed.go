@@ -64,6 +64,7 @@ func openPacked(path string) (*os.File, error) {
 	return f, nil
 }
 
+// checkTrailer returns an error unless the last 8 bytes of f are the CRC-32 and the size of this binary.
 func checkTrailer(f *os.File) error {
 	in, err := build.Open()
 	if err != nil {
@@ -90,6 +91,7 @@ func checkTrailer(f *os.File) error {
 	return nil
 }
 
+// sized returns f with its size.
 func sized(f *os.File) (*packedFile, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -117,7 +119,7 @@ func newPacked(dir string) (*os.File, error) {
 }
 
 // packInto compresses this binary to a new file in dir, a cache folder that is made if necessary. Then it removes old
-// binaries from dir. It returns an error if dir is empty.
+// binaries from dir. It returns an error if dir is "".
 func packInto(dir string) (*os.File, error) {
 	if dir == "" {
 		return nil, errors.ErrUnsupported

@@ -1,7 +1,6 @@
-// Package remote opens sessions: it starts the reaper and agent on another
-// node, or on this one, and hands back the byte stream to the agent. It sends
-// nothing of the job; the remote command is a constant of the build. It does
-// not decide whom to start, when, or what a failure means.
+// Package remote opens sessions: it starts the reaper and agent on another node, or on this one, and returns the byte
+// stream to the agent. The remote command depends on the build and on the options of the launch, but contains nothing
+// of the programs of the job. The caller decides which agents are started and when, and handles failures.
 package remote
 
 import (
@@ -20,33 +19,34 @@ import (
 	"ibrun/internal/job"
 )
 
-// Options may be left out.
+// Options holds optional settings for New. The zero value is valid.
 type Options struct {
-	Rand   func() float64    // jitter, in [0, 1); for tests
-	Notify func(text string) // why a host is left to ssh, and what that means; each reason once, from any goroutine
+	Rand func() float64 // returns a number in [0, 1) for the waits between attempts; nil: math/rand/v2
+	// Notify is called with texts for the user, such as the reason that the program ssh is used for a host. It is
+	// called once for each reason, from any goroutine. If Notify is nil, the texts are dropped.
+	Notify func(text string)
 }
 
 // Starter opens sessions. It is safe for concurrent use.
 type Starter struct {
 	how      job.LaunchOptions
 	prefix   []string // the launcher with its arguments, up to the host
-	dashes   bool     // the launcher knows "--"
-	local    bool
+	dashes   bool     // the launcher is ssh: it accepts "--" and ServerAliveInterval
+	local    bool     // all agents run on this machine: no launcher is used
 	jitter   func() float64
-	alloc    *allocStarter                 // whose starter makes the sessions; nil: none
-	script   func() string                 // that finds an agent; most agents never ask
-	native   bool                          // make ssh sessions in this process, where that can be done
-	system   func() (native.System, error) // reads what the ssh configuration depends on; most agents never call it
+	alloc    *allocStarter                 // the starter of a resource manager; nil: the launcher is another program
+	script   func() string                 // returns the remote command; lazy, because most agents open no session
+	native   bool                          // open ssh sessions with package native, where its client can
+	system   func() (native.System, error) // reads what the ssh configuration depends on; lazy, as script
 	notify   func(string)
 	mu       sync.Mutex
-	reported []string // reasons
-	gate     gate     // of native sessions
-	coming   map[*Session]bool
-	ran      map[int]time.Duration // by process, when Ran was last called; by its caller alone
+	reported []string              // reasons for which notify was called
+	gate     gate                  // limits the native sessions that are being opened
+	coming   map[*Session]bool     // sessions that are being opened
+	ran      map[int]time.Duration // CPU and waiting time by process ID at the last call of Ran; used only by Ran
 }
 
-// New makes a starter for a job's way of launching. The error says what is
-// wrong with the launcher itself.
+// New returns a starter for the launcher and the options in how. It returns an error if the launcher is unknown.
 func New(how job.LaunchOptions, opt Options) (*Starter, error) {
 	s := &Starter{how: how, jitter: opt.Rand, notify: opt.Notify, system: sync.OnceValues(native.Here)}
 	s.script = sync.OnceValue(func() string { return command(how, build.Path(), s.role()) })
@@ -77,7 +77,7 @@ func New(how job.LaunchOptions, opt Options) (*Starter, error) {
 	return s, nil
 }
 
-// Check says whether the launcher can be found on this machine.
+// Check returns an error if the program of the launcher is not found on this machine.
 func (s *Starter) Check() error {
 	if s.local || s.native {
 		return nil
@@ -89,7 +89,7 @@ func (s *Starter) Check() error {
 	return nil
 }
 
-// argv is the command of one session.
+// argv returns the arguments of the process that carries a session to t, with the program's name first.
 func (s *Starter) argv(t Target) []string {
 	if s.local || t.Local {
 		return []string{"ibrun", s.role()}
@@ -110,18 +110,18 @@ func (s *Starter) argv(t Target) []string {
 	return append(argv, t.Host, s.command(t))
 }
 
-// Seconds between the keepalives of the program ssh, which gives up when four of
-// them have passed (ServerAliveCountMax). Where it connects to the node the kernel
-// tells sooner that the node is cut off (answers.go). Behind a proxy the kernel
-// speaks of the proxy, and sshd's own answers are all that there is: the node is
-// given up after 12 s, also if all its processes are stopped.
+// These values of ServerAliveInterval are in seconds. The program ssh ends a connection after 4 intervals without a
+// reply (ServerAliveCountMax is 3 by default). On a direct connection, this machine's kernel detects sooner that the
+// node is cut off (answers.go). Through a proxy, the kernel sees only the connection to the proxy, and the replies of
+// sshd are the only sign of life. So the interval is short there: ssh ends the connection after 12 s, also if all
+// processes of the node are stopped.
 const (
 	aliveDirect  = 15
 	aliveProxied = 3
 )
 
-// alive is how often ssh asks a host whether it is there, and says where that is
-// not what it is elsewhere.
+// alive returns the ServerAliveInterval in seconds for the program ssh to t. If the ssh configuration has a proxy or a
+// shared connection for t, alive tells the user how late the loss of the node is noticed.
 func (s *Starter) alive(t Target) int {
 	system, err := s.system()
 	if err != nil {
@@ -140,7 +140,7 @@ func (s *Starter) alive(t Target) int {
 	return aliveProxied
 }
 
-// notifyOnce tells the user something, each reason once.
+// notifyOnce passes text to the user unless it was called with the same reason before.
 func (s *Starter) notifyOnce(reason, text string) {
 	s.mu.Lock()
 	known := slices.Contains(s.reported, reason)
@@ -153,7 +153,7 @@ func (s *Starter) notifyOnce(reason, text string) {
 	}
 }
 
-// command is what a session runs there.
+// command returns the command line for the login shell of t.
 func (s *Starter) command(t Target) string {
 	if t.other {
 		return command(s.how, "", s.role())
@@ -161,7 +161,7 @@ func (s *Starter) command(t Target) string {
 	return s.script()
 }
 
-// role is what a session becomes: a reaper, which starts the agent.
+// role returns the first argument of the binary on a node. It makes the process a reaper, which starts the agent.
 func (s *Starter) role() string {
 	if s.how.Contain {
 		return reaper.Contain
@@ -169,7 +169,7 @@ func (s *Starter) role() string {
 	return reaper.Role
 }
 
-// Native reports whether sessions are made in the agent's own process, where that can be done.
+// Native reports whether sessions are opened with the ssh client of package native, where this client can be used.
 func Native(how job.LaunchOptions) bool {
 	bySSH := how.Launcher == "ssh" || how.Launcher == "pbs"
 	return len(how.Exec) == 0 && bySSH && how.SSH != "exec"

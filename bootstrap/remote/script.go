@@ -14,42 +14,39 @@ import (
 	"ibrun/internal/job"
 )
 
-// The lines that the far side writes before there are frames.
+// These marks begin the lines that a node writes before the first frame (docs/dev/protocol.md). The words in the
+// comments follow the mark.
 const (
 	agentMark = "::ibrun-agent:1 " // build, machine, pid
-	needMark  = "::ibrun-need:1 "  // machine: tell me how to install
-	sendMark  = "::ibrun-send:1"   // unpacker, if there is one: there is a place for it, send the binary
-	failMark  = "::ibrun-fail:1 "  // what is wrong, in words
-	otherMark = "::ibrun-other:1"  // where this binary lies here is another build there
-	aloneMark = "::ibrun-alone:1 " // host: of a step with several, this one needs a session of its own
+	needMark  = "::ibrun-need:1 "  // machine: the node does not have this build; send the script install
+	sendMark  = "::ibrun-send:1"   // gzip or nothing: send the binary, compressed with gzip or plain
+	failMark  = "::ibrun-fail:1 "  // text: why the node cannot start an agent
+	otherMark = "::ibrun-other:1"  // another build is at the path of the parent's binary
+	aloneMark = "::ibrun-alone:1 " // host: in a step of several hosts, this host needs a session of its own
 	lineEnd   = "::\n"
 )
 
-// find looks for this very build on the node and becomes the reaper, or asks
-// what to do and does it. It is read by any POSIX shell, and passes unchanged
-// through csh and fish as well as sh: no single quote, backslash, newline or
-// exclamation mark. It is short, because in.rshd takes no more than a thousand
-// bytes.
+// find is the script that looks for this build on a node and becomes the reaper. If it does not find the build, it
+// writes needMark and executes the line that the parent sends. Any POSIX shell can read the script. It has no single
+// quote, backslash, newline or exclamation mark, so that the login shells sh, csh and fish pass it unchanged to
+// /bin/sh. It is short, because in.rshd accepts at most 1000 bytes.
 //
-// own lets a file be run that nobody but root and the user can put there or
-// change. Its words are the file and the folders above it; each must be root's or
-// the user's and not writable by group or others, as sshd wants it for its keys
-// (StrictModes). A folder like /tmp, in which everybody writes and keeps his own,
-// may stand above a folder that is root's or the user's. Links are refused. One
-// stat looks at all of it, at itself first to learn who the user is. It leaves in
-// i what the file was when it looked: owner, mode, inode, size, time of change.
+// The shell function own succeeds if only root and the user can replace or change a file. Its arguments are the file
+// and the folders above it. Each must be owned by root or the user and not writable by group or others, as in sshd's
+// option StrictModes. A folder with the sticky bit, such as /tmp, may be writable if the folder below it is owned by
+// root or the user. Symbolic links are refused. A single stat examines all paths, and /proc/self first to learn the
+// user's ID. The function sets i to the owner, mode, inode, size and time of change of the file.
 //
-// A copy in the cache is run if it still is what its digest was taken of: install
-// wrote i down beside it. It is run from within the folder, so that what others
-// may do above it does not matter. An ibrun where the parent's own lies, as on a
-// shared file system, says itself if it is another build, and the parent comes
-// again and does not look there. No shell waits for it: a node has enough
-// processes of ours. Nor does a shell wait for ever for a parent that is gone.
+// A copy in the cache is executed if i is still the same as when its digest was checked: install has written i to a
+// file beside the copy. The script executes the copy from within its folder, so that changes to the folders above do
+// not matter. A binary at the path of the parent's binary, as on a shared file system, writes otherMark if it is
+// another build. Then the parent retries without this path. The shell execs the binary, so no shell remains on the
+// node. A wait for the parent ends after 60 s if the node has the program timeout.
 const find = search + `echo "::ibrun-need:1 $(uname -m)::"; ` +
 	`for w in "timeout --foreground 60" "timeout 60" ""; do $w true 2>/dev/null && break; done; ` +
 	`s=$($w head -n 1); eval "$s"`
 
-// search is the part of find that looks: for a copy in the cache, and where the parent's own lies.
+// search is the part of find that looks for a copy in the cache, then for a binary at the path of the parent's binary.
 const search = searchCopy + searchPath
 
 const searchCopy = `b=BUILD; f="./ibrun-$b"; c="${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}"; ` +
@@ -65,20 +62,21 @@ const searchPath = `p="PATH"; if test -f "$p" && test -x "$p"; then ` +
 	`l=; a="$p"; while test -n "$a"; do l="$l $a"; a="${a%/*}"; done; ` +
 	`if own $l /; then exec "$p" ROLE $b; fi; fi; `
 
-// orAlone follows search where a step has several hosts: each is sent on its own what it has not.
+// orAlone follows search in the script of a step with several hosts. If a host does not have the build, it asks with
+// aloneMark for a session of its own, in which the parent can send the binary.
 const orAlone = `echo "` + aloneMark + `$` + stepHost + `::"`
 
-// mostCommand is what in.rshd takes, and mostFind what is left of it for find.
+// mostCommand is the maximum size in bytes of a command that in.rshd accepts, and mostFind that of find in it.
 const (
 	mostCommand = 1000
 	mostFind    = mostCommand - len("exec /bin/sh -c ''")
 )
 
-// install is the line that answers a need: it takes the copy in the cache if its digest is right,
-// or finds a folder that can hold the binary and run it, asks for it, checks it, and becomes the
-// reaper. Where the cache cannot be used (no home, not executable, full, writable by others) a
-// fresh folder is made elsewhere, whose name is never predictable. Either is entered, so that it
-// stays the folder that was checked. Only a cache needs stat.
+// install is the line that the parent sends in reply to needMark. It uses the copy in the cache if its digest is right.
+// Otherwise it finds a folder in which the binary can be stored and executed, asks for the binary with sendMark, checks
+// it, and becomes the reaper. If the cache cannot be used (no home, not executable, full, writable by others), the
+// script makes a new folder with a random name elsewhere. It changes into the folder, so that nobody can replace the
+// folder after the check. Only the cache requires the program stat.
 //
 // The function installer replaces these words: SUM by the SHA-256 digest of the binary, SIZE by its size in bytes,
 // PACKED by the size of the compressed binary (0 if there is none), ROOM by the sum of both sizes, LIMIT and STEP by
@@ -87,12 +85,10 @@ const (
 // If gzip works on the node and PACKED is not 0, the parent sends the compressed binary. The script stores it beside
 // the binary, so that this node's agent can send it to its own children.
 //
-// Nothing follows the binary until the agent has spoken, so it does no harm if
-// head reads ahead. However the shell ends, but for SIGKILL, it leaves no part of
-// a binary behind: the end of the link is the end of head's input, and a signal
-// to a shell that writes to a parent that is gone. Without either, as when the
-// network is cut or a disk hangs, its steps are limited. That is left to --foreground
-// where it exists, as otherwise the parent's signal does not reach them.
+// The parent sends nothing after the binary until the agent has sent its first line, so head may read ahead. Unless
+// SIGKILL ends the shell, it removes incomplete binaries: if the link is closed, head reaches the end of its input, or
+// SIGPIPE ends the shell. The program timeout limits each command in case the network is cut or a disk hangs. The
+// script uses its option --foreground if it exists, because otherwise the parent's signal does not reach the commands.
 const install = `say() { echo "::ibrun-fail:1 $1::"; exit 125; }; ` +
 	`t=; d=; why=; umask 077; v="${w:+${w% *} STEP}"; w="${w:+${w% *} LIMIT}"; ` +
 	`tidy() { if test -n "$t"; then rm -f "$t" "$t.z"; fi; if test -n "$d"; then rm -f "$f.gz"; cd /; rmdir "$d"; fi; }; ` +
@@ -126,8 +122,8 @@ const install = `say() { echo "::ibrun-fail:1 $1::"; exit 125; }; ` +
 	`mv -f "$t" "$f" || say "the binary could not be put in place in $PWD"; t=; ` +
 	`if test -z "$d"; then keep; fi; IBRUN_SHIPPED_TO="$d"; export IBRUN_SHIPPED_TO; become`
 
-// Refuse is what a reaper and agent of another build say when they are looked for
-// where the parent's binary lies: wanted is the parent's build, or empty if any will do.
+// Refuse writes otherMark to the writer to and returns true if wanted is not the ID of this build. wanted is the build
+// of the parent, which the script passes to a binary at the path of the parent's binary. Empty accepts any build.
 func Refuse(to io.Writer, wanted string) (refused bool) {
 	if wanted == "" || wanted == build.ID() {
 		return false
@@ -136,8 +132,8 @@ func Refuse(to io.Writer, wanted string) (refused bool) {
 	return true
 }
 
-// installer is install with its blanks filled in, as a line, for a parent that
-// gives up when it sees no progress for so long.
+// installer returns the script install as a line, with its words replaced for a parent that ends the session after the
+// time most without progress.
 func installer(most time.Duration, role string) (string, error) {
 	size, digest, err := build.Sum()
 	if err != nil {
@@ -155,10 +151,9 @@ func installer(most time.Duration, role string) (string, error) {
 	return fill.Replace(install) + "\n", nil
 }
 
-// command is the remote command: one word for the login shell, whichever that
-// is. An agent that the user or root has installed is started as it is; otherwise one
-// is looked for where this binary lies here, unless that is empty, a copy in a cache,
-// or too long. role is what the binary becomes.
+// command returns the command line for the login shell of a node. If how.AgentPath is set, the command executes this
+// path. Otherwise it looks for this build at the path here and in the cache. It does not look at here if here is empty,
+// in a cache, not ShellSafe, or too long for mostCommand. role is the first argument of the binary.
 func command(how job.LaunchOptions, here, role string) string {
 	join := joining(how)
 	if how.AgentPath != "" {
@@ -179,12 +174,12 @@ func command(how job.LaunchOptions, here, role string) string {
 	return "exec /bin/sh -c '" + join + text + "'"
 }
 
-// atOnce starts an ibrun that is installed, without a shell that looks whose it is. csh and fish
-// read it as sh does. Where there is none the search for a copy follows.
+// atOnce executes an installed binary without a check of its owner. sh, csh and fish can read it. The script that
+// searches for a copy must follow it, in case the binary does not exist.
 const atOnce = `test -x PATH && exec PATH ROLE BUILD; `
 
-// installed reports whether a file lies where no node lets anybody but root put one: below /usr or
-// /opt (Filesystem Hierarchy Standard 3.0, 3.13 and 4), and here that is so.
+// installed reports whether path is below /usr or /opt, where only root installs files on each node (Filesystem
+// Hierarchy Standard 3.0, 3.13 and 4). On this machine, only root may be able to change the file and the folders above.
 func installed(path string) bool {
 	if !job.ShellSafe(path) || filepath.Clean(path) != path ||
 		!strings.HasPrefix(path, "/usr/") && !strings.HasPrefix(path, "/opt/") {
@@ -205,7 +200,7 @@ func installed(path string) bool {
 	}
 }
 
-// taskText is what a shell that is a task of a step with several hosts reads.
+// taskText returns the script for the tasks of a step with several hosts. The path here and role are those of command.
 func taskText(how job.LaunchOptions, here, role string) string {
 	if how.AgentPath != "" {
 		return "exec " + quote(how.AgentPath) + " " + role
@@ -216,8 +211,8 @@ func taskText(how job.LaunchOptions, here, role string) string {
 	return fillIn(search+orAlone, here, role)
 }
 
-// fillIn fills the blanks of a script. Without a path, or with one that a shell could take for
-// something else, it does not look there.
+// fillIn replaces the words BUILD, PATH and ROLE of a script. If the path here is in a cache or not ShellSafe (the
+// empty path is not), it removes searchPath from the script.
 func fillIn(script, here, role string) string {
 	if filepath.Base(here) == cachedName() || !job.ShellSafe(here) {
 		script = strings.Replace(script, searchPath, "", 1)
@@ -225,9 +220,8 @@ func fillIn(script, here, role string) string {
 	return strings.NewReplacer("BUILD", build.ID(), "PATH", here, "ROLE", role).Replace(script)
 }
 
-// quote makes one word of s for a login shell; s is ShellSafe.
+// quote puts s in single quotes for a login shell. s must be ShellSafe.
 func quote(s string) string { return "'" + s + "'" }
 
-// shipTime bounds the sending of the binary, however it progresses, unless a
-// session may take longer anyway.
+// shipTime is the time limit for the transfer of the binary, unless the time limit of the session is longer.
 const shipTime = 60 * time.Second

@@ -16,49 +16,48 @@ import (
 	"ibrun/internal/build"
 )
 
-// Session is one remote shell. Stdin and Stdout are the link to the agent once
-// Start has returned; they are the caller's then, and end with the session.
+// Session is a remote shell in which an agent runs. When Start has returned, Stdin and Stdout are the link to the
+// agent. The caller reads and writes them until the session ends.
 type Session struct {
 	Stdin    io.WriteCloser
 	Stdout   io.Reader
 	local    bool
-	managed  bool   // a resource manager's starter carries it
-	launcher string // name of the program that carries it; empty: none does
-	shared   int    // sessions that this program carries; 0: one
+	managed  bool   // a resource manager's starter, such as srun, carries it
+	launcher string // name of the program that carries it, such as ssh; empty: none does
+	shared   int    // number of sessions that the program carries; 0: only this one
 	began    time.Time
 	line     line
 	stderr   tail
-	noise    []byte    // what came on Stdout before the agent spoke
+	noise    []byte    // output on Stdout before the agent's first line
 	phase    Phase     // Begin, Ship or Agent
-	limit    time.Time // when the line's patience ends; zero: it has no limit
+	limit    time.Time // time limit that is set for the line; zero: none
 }
 
-// line is what carries a session: a process of a launcher, or a connection of
-// our own.
+// line carries a session. It is a process of a launcher, a connection of package native, or a member of a step.
 type line interface {
-	Kill()
-	abandon() // Kill, and also end what runs there and does not read
+	Kill()    // ends the line
+	abandon() // as Kill, but also ends a remote command that does not read its input
 	Done() <-chan struct{}
-	end() ending              // once Done
-	pids() []int              // processes that belong to it
-	inodes() map[string]bool  // its sockets, as /proc names them
-	setLimit(time.Time)       // it is abandoned then, or reads and writes fail; zero: never
+	end() ending              // valid when Done is closed
+	pids() []int              // IDs of this machine's processes that belong to the line
+	inodes() map[string]bool  // inode numbers of its sockets, in decimal
+	setLimit(time.Time)       // reads and writes fail then, or the line is abandoned; zero: never
 	drained() <-chan struct{} // closed when all of standard error has been read
-	release()                 // once nobody reads any more
+	release()                 // frees the output; call it after the last read
 }
 
-// ending is how a session ended: what could be seen of it.
+// ending describes how a session ended, as far as the line knows.
 type ending struct {
-	code   int
-	signal syscall.Signal // that ended it; 0: none
-	lost   error          // the connection went first
+	code   int            // exit code
+	signal syscall.Signal // signal that ended the process or the remote command; 0: none
+	lost   error          // error that ended the connection before an exit code came; nil: none
 }
 
 const (
-	maxNoise   = 64 << 10 // bytes that a login shell may print
-	shipPiece  = 64 << 10 // bytes of the binary, each of which is progress
-	tailSize   = 8 << 10
-	stderrWait = 200 * time.Millisecond
+	maxNoise   = 64 << 10               // maximum number of bytes before the agent's first line
+	shipPiece  = 64 << 10               // bytes of the binary in one write; each write restarts the time limit
+	tailSize   = 8 << 10                // maximum size in bytes of Tail's result, about
+	stderrWait = 200 * time.Millisecond // time limit of leave and of drain
 )
 
 var (
@@ -68,9 +67,9 @@ var (
 	errOther  = errors.New("another build of ibrun is there")
 )
 
-// meet reads until the agent's line, and ships the binary if asked to. A limit
-// always stands: most, from the session's beginning, and from each piece of the
-// binary that was taken.
+// meet reads lines until the agent's first line, and sends the binary if the node asks for it. It calls progress when a
+// phase begins. It returns an error if the time most passes from the beginning of the session, or from the last write
+// of a part of the binary.
 func (ses *Session) meet(t Target, most time.Duration, progress func(Phase)) error {
 	defer ses.allow(0)
 	ses.allow(max(most-time.Since(ses.began), time.Millisecond))
@@ -80,9 +79,9 @@ func (ses *Session) meet(t Target, most time.Duration, progress func(Phase)) err
 	}
 	to(Begin)
 	in := bufio.NewReaderSize(ses.Stdout, 4<<10)
-	ses.Stdout = in // frames may have come with the line
+	ses.Stdout = in // in may have buffered frames after the line
 	var line []byte
-	var last string // of the two marks that are answered
+	var last string // needMark or sendMark, whichever was received last; empty: neither
 	for {
 		one, err := in.ReadByte()
 		if err != nil {
@@ -119,7 +118,7 @@ func (ses *Session) meet(t Target, most time.Duration, progress func(Phase)) err
 		default:
 			ses.noise = append(ses.noise, line...)
 		}
-		// A far side that ends while it is written to may have said why.
+		// If the node has closed the link during a write, the lines that it wrote before may say why.
 		if err != nil && !closed(err) {
 			return err
 		}
@@ -127,8 +126,7 @@ func (ses *Session) meet(t Target, most time.Duration, progress func(Phase)) err
 	}
 }
 
-// overdue is the error of a read or write that failed: instead, if the limit has
-// passed.
+// overdue returns the error for a read or write that failed with err: instead if the time limit has passed, err if not.
 func (ses *Session) overdue(err, instead error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) || !time.Now().Before(ses.limit) {
 		return instead
@@ -136,12 +134,12 @@ func (ses *Session) overdue(err, instead error) error {
 	return err
 }
 
-// closed reports whether an error means that the other end reads no more.
+// closed reports whether err means that the node has closed the link.
 func closed(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE)
 }
 
-// allow sets how long the session may take from now on; 0: for ever.
+// allow sets the time limit for reads and writes to the time most from now, or removes it if most is 0.
 func (ses *Session) allow(most time.Duration) {
 	ses.limit = time.Time{}
 	if most > 0 {
@@ -150,8 +148,8 @@ func (ses *Session) allow(most time.Duration) {
 	ses.line.setLimit(ses.limit)
 }
 
-// marked finds one of our marks in a line; noise without a newline may stand
-// before it.
+// marked returns the mark in a line and the words after it, or "" if the line has no mark. Other output without a
+// newline may precede the mark.
 func marked(line []byte) (mark string, words []string) {
 	for _, m := range []string{agentMark, needMark, sendMark, failMark, otherMark, aloneMark} {
 		i := bytes.Index(line, []byte(m))
@@ -162,7 +160,8 @@ func marked(line []byte) (mark string, words []string) {
 	return "", nil
 }
 
-// instruct tells the far side how to install the binary, if it could run it.
+// instruct sends the script install, with time limits for most. words are those after needMark. It returns an error if
+// the node's machine type is not the one for which this binary was built.
 func (ses *Session) instruct(words []string, most time.Duration, role string) error {
 	if len(words) != 1 || words[0] != build.Machine() {
 		return &Error{Phase: Ship, Cause: fmt.Sprintf("the node is %s, this ibrun is built for %s", strings.Join(words,
@@ -179,7 +178,7 @@ func (ses *Session) instruct(words []string, most time.Duration, role string) er
 	return nil
 }
 
-// unpacker is what a node reports as UNPACKER in ::ibrun-send if it can decompress the binary
+// unpacker is the value of UNPACKER that a node sends in ::ibrun-send if it can decompress the binary
 // (docs/dev/protocol.md).
 const unpacker = "gzip"
 
@@ -218,24 +217,25 @@ func (ses *Session) ship(most time.Duration, unpacks bool) error {
 	}
 }
 
-// Pids are the processes that belong to the session; none if it is a connection
-// of this process.
+// Pids returns the IDs of the processes that belong to the session. It returns nil if this process itself is the ssh
+// client.
 func (ses *Session) Pids() []int { return ses.line.pids() }
 
-// Kill ends the session at once; the starter of a resource manager has a moment to end by itself.
+// Kill ends the session. The starter of a resource manager is killed only if it does not end by itself within 1 s, or
+// within 5 s if it carries several sessions.
 func (ses *Session) Kill() { ses.line.Kill() }
 
-// Managed reports whether the starter of a resource manager carries the session.
+// Managed reports whether the starter of a resource manager, such as srun, carries the session.
 func (ses *Session) Managed() bool { return ses.managed }
 
-// Release closes the session's output, of which nobody reads any more.
+// Release closes the session's output. The caller must not read Stdout any more.
 func (ses *Session) Release() { ses.line.release() }
 
-// Done is closed when the session has ended.
+// Done returns a channel that is closed when the session has ended.
 func (ses *Session) Done() <-chan struct{} { return ses.line.Done() }
 
-// Tail returns the last lines that the session printed besides frames. What a
-// runtime says of its state when its node gave it too little helps nobody.
+// Tail returns the last lines that the session printed on standard error, and before the agent's first line on standard
+// output. If the agent crashed, the stack traces of Go's runtime are left out.
 func (ses *Session) Tail() string {
 	ses.drain()
 	text := ses.stderr.String()
@@ -250,8 +250,8 @@ func (ses *Session) Tail() string {
 	return strings.TrimSpace(text)
 }
 
-// leave lets a session whose output has ended end by itself, but not for long: the
-// launcher closes its output first, and how it ends says why.
+// leave waits up to stderrWait for the end of a session whose output has ended. The launcher closes its output before
+// it exits, and its exit code says why the session has ended.
 func (ses *Session) leave(ctx context.Context) {
 	select {
 	case <-ses.Done():
@@ -260,7 +260,7 @@ func (ses *Session) leave(ctx context.Context) {
 	}
 }
 
-// drain waits, but not long, until all that the session printed has been read.
+// drain waits up to stderrWait until all of standard error has been read.
 func (ses *Session) drain() {
 	select {
 	case <-ses.line.drained():

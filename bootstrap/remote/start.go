@@ -11,9 +11,9 @@ import (
 	"ibrun/internal/build"
 )
 
-// Start opens a session and blocks until the agent behind it has said its
-// first word. It ships the binary where the node has none. The error is an
-// *Error. Only what fails before authentication is tried again.
+// Start opens a session to t and blocks until the agent has sent its first line. If the node does not have this build,
+// Start sends the binary. It calls progress at the beginning of each phase. The error is an *Error. If a temporary
+// failure before authentication occurs, Start tries again, up to retries attempts in all.
 func (s *Starter) Start(ctx context.Context, t Target, progress func(Phase)) (*Session, error) {
 	if strings.HasPrefix(t.Host, "-") {
 		return nil, &Error{Host: t.Host, Phase: Resolve, Cause: "not a host name"}
@@ -24,7 +24,7 @@ func (s *Starter) Start(ctx context.Context, t Target, progress func(Phase)) (*S
 		session, err := s.attempt(ctx, t, progress)
 		t.member = nil
 		if errors.Is(err, errOther) && !t.other {
-			t.other = true // once: the error is an *Error then
+			t.other = true // the next attempt skips the path; if it finds another build, too, the error is an *Error
 			continue
 		}
 		var e *Error
@@ -40,7 +40,8 @@ func (s *Starter) Start(ctx context.Context, t Target, progress func(Phase)) (*S
 	}
 }
 
-// attempt opens one session.
+// attempt opens a session once and waits for the agent's first line. The error is an *Error, or errOther if another
+// build is at the path of this binary and t.other is false.
 func (s *Starter) attempt(ctx context.Context, t Target, progress func(Phase)) (*Session, error) {
 	session, err := s.open(ctx, t, progress)
 	if err != nil {
@@ -65,7 +66,7 @@ func (s *Starter) attempt(ctx context.Context, t Target, progress func(Phase)) (
 	return nil, session.explain(t, err, s)
 }
 
-// most is how long a session may take.
+// most returns the time limit for the start of the agent on t.
 func (s *Starter) most(t Target) time.Duration {
 	if t.Most > 0 {
 		return t.Most
@@ -73,7 +74,8 @@ func (s *Starter) most(t Target) time.Duration {
 	return s.how.Timeout
 }
 
-// open makes the session, in this process if that can be done.
+// open connects to t, without waiting for the agent. It uses the step of t.member, the ssh client of package native, or
+// a process of the launcher, whichever is possible first. The error is an *Error.
 func (s *Starter) open(ctx context.Context, t Target, progress func(Phase)) (*Session, error) {
 	var left error
 	if t.member != nil {
@@ -97,7 +99,7 @@ func (s *Starter) open(ctx context.Context, t Target, progress func(Phase)) (*Se
 	return session, nil
 }
 
-// ready checks the agent's first line.
+// ready checks the words of the agent's first line. It returns an error if the agent is of another build.
 func ready(host string, words []string) error {
 	if len(words) != 3 {
 		return fmt.Errorf("invalid first line of its agent: %q", words)
@@ -109,9 +111,9 @@ func ready(host string, words []string) error {
 	return nil
 }
 
-// Retries before authentication: sshd drops connections at random when many
-// come at once (MaxStartups, 10:30:100 by default).
+// These constants control the attempts of Start after failures before authentication. They are necessary because sshd
+// drops connections at random if many are opened at once (MaxStartups, 10:30:100 by default).
 const (
-	retries    = 6
-	retryFirst = 200 * time.Millisecond
+	retries    = 6                      // maximum number of attempts, with the first
+	retryFirst = 200 * time.Millisecond // mean wait before the second attempt; doubles each time
 )

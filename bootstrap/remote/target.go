@@ -5,31 +5,30 @@ import (
 	"time"
 )
 
-// Phase is how far a session has come.
+// Phase is a step in the opening of a session.
 type Phase string
 
-// The phases, in order. What a launcher does not tell apart is reported as the
-// later of the two.
+// The phases, in order. If a launcher does not tell two phases apart, the later one is reported.
 const (
 	Resolve      Phase = "resolve"
 	Connect      Phase = "connect"
-	Version      Phase = "version exchange" // native ssh alone tells this, the next and Open apart
+	Version      Phase = "version exchange" // only the ssh client of package native reports this, KeyExchange and Open
 	KeyExchange  Phase = "key exchange"
 	Authenticate Phase = "authenticate"
 	Open         Phase = "open session"
-	Begin        Phase = "start" // the remote shell and its start-up files
-	Ship         Phase = "ship"  // the binary is on its way
-	Agent        Phase = "agent" // the agent's first word
+	Begin        Phase = "start" // the remote shell runs its start-up files
+	Ship         Phase = "ship"  // the binary is being sent
+	Agent        Phase = "agent" // the agent's first line has been read
 )
 
-// Error says why a session did not come up.
+// Error describes why a session could not be opened.
 type Error struct {
 	Host  string
 	Phase Phase
-	Cause string // as seen
-	Tail  string // the last lines that this session printed
-	Hint  string // what to try
-	early bool   // nothing was authenticated: trying again harms nobody
+	Cause string // an error, or a line that the session printed
+	Tail  string // the last lines that the session printed, for the user
+	Hint  string // what the user can do; or empty
+	early bool   // a temporary failure before authentication: Start tries again
 }
 
 func (e *Error) Error() string {
@@ -43,9 +42,9 @@ func (e *Error) Error() string {
 // Target is the node to start an agent on.
 type Target struct {
 	Host, User string
-	Local      bool          // this very machine
-	Most       time.Duration // that the session may take; 0: what the job says
-	other      bool          // where this binary lies here is another build there
-	role       string        // what the binary becomes that is sent there
-	member     *member       // of the step that starts it together with others; nil: it has its own
+	Local      bool          // Host is this machine: no launcher is used
+	Most       time.Duration // time limit for the start of the agent; 0: the job's LaunchOptions.Timeout
+	other      bool          // skip the path of this binary: another build is at this path on Host
+	role       string        // the first argument of the binary on Host: reaper.Role or reaper.Contain
+	member     *member       // in a step that starts several agents; nil: the target gets its own session
 }
