@@ -10,10 +10,11 @@ import (
 	"strings"
 )
 
-// A client may have to prove that it knows a key: a challenge of SHA-1, whose marker stands where
-// other requests have their length. Source: src/conv-ccs/ccs-auth.C and ccs-server.C of Charm++.
+// A server can require that a client proves that it knows a key. Both sign numbers of each other with SHA-1. The first
+// byte of these messages is 0x80, where an unsigned request has the first byte of its length. The client's messages are
+// on the left, those of the server on the right. Source: src/conv-ccs/ccs-auth.C and ccs-server.C of Charm++.
 //
-//	0x80 0 1 LEVEL s1     ->          a new client; s1 and all numbers have 4 bytes
+//	0x80 0 1 LEVEL s1     ->          a new client; s1, s2, s3, client and salt have 4 bytes each
 //	                      <- s2
 //	sign(s2)              ->
 //	                      <- sign(s1) client salt
@@ -21,24 +22,25 @@ import (
 //	0x80 0 0 LEVEL client s3 sign(salt, head) head data    ->      a request of that client
 //	                                                       <- sign(s3) length data
 //
-// Each request adds one to the client's salt, so none can be repeated.
+// Each request adds one to the client's salt, so nobody can send a recorded request again.
 
-// SignatureSize is the bytes of a signature.
+// SignatureSize is the size of a signature in bytes.
 const SignatureSize = sha1.Size
 
-// Signature proves that its author knows a key.
+// Signature proves that its sender knows a key. Key.Sign computes it.
 type Signature = [SignatureSize]byte
 
-// Key is a secret of clients and server.
+// Key is a secret that clients share with the server.
 type Key [16]byte
 
-// Keys are those of levels 0 to 254; of level 0: no request comes without a signature.
+// Keys maps security levels from 0 to 254 to their keys. If level 0 has a key, each request must be signed.
 type Keys map[uint8]Key
 
-// signedHead is how much of a request's head is signed.
+// signedHead is the number of bytes at the beginning of a request's head that are signed.
 const signedHead = 16
 
-// Sign makes the signature of a number, and of the beginning of a request's head, or nil.
+// Sign returns the signature of the number salt and of the first signedHead bytes of head, the fixed part of a request.
+// head is nil if only a number is signed.
 func (k Key) Sign(salt uint32, head []byte) Signature {
 	message := make([]byte, 52)
 	copy(message, k[:])
@@ -47,10 +49,10 @@ func (k Key) Sign(salt uint32, head []byte) Signature {
 	return sha1.Sum(message)
 }
 
-// ParseKeys reads lines of a level and a key. A key is up to 16 pairs of digits, each a decimal
-// number, as clients read them: the rest of a key, from the first pair on that has no digit in
-// front, is zero. Half a pair at the end is an error: clients of Charm++ read on behind it, in
-// whatever their memory has there, and their signatures are right by luck only.
+// ParseKeys parses lines with a level and a key each. As in Charm++ clients, a key has up to 16 pairs of digits, and
+// each pair is a byte in decimal. From the first pair that does not begin with a digit, the bytes are zero. A key with
+// an odd number of digits is an error, because Charm++ clients read memory beyond its end and compute a wrong
+// signature.
 func ParseKeys(text string) (Keys, error) {
 	keys := Keys{}
 	for i, line := range strings.Split(text, "\n") {
@@ -100,16 +102,16 @@ func parseKey(text string) (k Key, ok bool) {
 	return k, ok
 }
 
-// AuthKind is what begins with the first four bytes of a connection.
+// AuthKind is the kind of message that a client sends first on a connection.
 type AuthKind uint8
 
 const (
-	Unsigned   AuthKind = iota // a request without a signature: the bytes are its length
+	Unsigned   AuthKind = iota // a request without a signature; the first 4 bytes are its length
 	SignedCall                 // a signed request
 	NewClient                  // a challenge
 )
 
-// Errors of challenges.
+// Errors of Begins and of Clients.Check.
 var (
 	ErrUnsigned  = errors.New("it has no signature, and --ccs-auth wants one")
 	ErrNoKey     = errors.New("there is no key of its level")
@@ -118,7 +120,8 @@ var (
 	ErrNoClient  = errors.New("it is of no client that was challenged")
 )
 
-// Begins says what begins with the first bytes of a connection, and the key that it needs.
+// Begins returns the kind of the message that begins with the 4 bytes first, and the key that its signature needs. The
+// error is ErrUnsigned, ErrNoKey or ErrProtocol.
 func (keys Keys) Begins(first [4]byte) (kind AuthKind, key Key, err error) {
 	if first[0] < 0x20 {
 		if _, wanted := keys[0]; wanted {
@@ -136,16 +139,16 @@ func (keys Keys) Begins(first [4]byte) (kind AuthKind, key Key, err error) {
 	return SignedCall + AuthKind(first[2]), key, nil
 }
 
-// mostClients is how many clients a server remembers: the oldest is forgotten first.
+// mostClients is the maximum number of clients in Clients. A further client replaces the oldest.
 const mostClients = 1024
 
-// Clients are those that have been challenged. The zero value has none.
+// Clients holds the clients that have proved that they know a key. The zero value is empty.
 type Clients struct {
-	next  uint32
-	salts map[uint32]uint32
+	next  uint32            // number of the next client
+	salts map[uint32]uint32 // by number of the client
 }
 
-// Add makes a client that has a salt.
+// Add adds a client with the given salt and returns its number.
 func (c *Clients) Add(salt uint32) (client uint32) {
 	if c.salts == nil {
 		c.salts = map[uint32]uint32{}
@@ -157,8 +160,8 @@ func (c *Clients) Add(salt uint32) (client uint32) {
 	return client
 }
 
-// Check holds the signature of a request against its head, and moves the client's salt on if it is
-// right.
+// Check verifies the signature s of a request with the given head from a client. If it is right, Check adds one to the
+// client's salt. The error is ErrNoClient or ErrSignature.
 func (c *Clients) Check(key Key, client uint32, head []byte, s Signature) error {
 	salt, ok := c.salts[client]
 	if !ok {

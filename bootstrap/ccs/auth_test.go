@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The signature of the published test program of the protocol: a one and 51 zeros.
+// TestSign compares the signature of a byte 1 and 51 zero bytes with that of Charm++'s test program. Only the first
+// signedHead bytes of a head must affect a signature.
 func TestSign(t *testing.T) {
 	s := Key{1}.Sign(0, nil)
 	require.Equal(t, "f9693b3ae7791c4ace70ce31e4c2213f21ce900a", hex.EncodeToString(s[:]))
@@ -15,12 +16,12 @@ func TestSign(t *testing.T) {
 	plain := Key{1}.Sign(7, head)
 	require.NotEqual(t, s, plain)
 	head[signedHead] = 1
-	require.Equal(t, plain, Key{1}.Sign(7, head), "what is behind is not signed")
+	require.Equal(t, plain, Key{1}.Sign(7, head), "bytes after signedHead are not signed")
 	head[signedHead-1] = 1
 	require.NotEqual(t, plain, Key{1}.Sign(7, head))
 }
 
-// Keys are read as clients read them: pairs of decimal digits.
+// TestParseKeys parses keys as pairs of decimal digits, as Charm++ clients do, and lines that must be refused.
 func TestParseKeys(t *testing.T) {
 	keys, err := ParseKeys("0 1234\n\n 254  9a10ff99\n7 1230\n")
 	require.NoError(t, err)
@@ -32,7 +33,7 @@ func TestParseKeys(t *testing.T) {
 	}
 }
 
-// Who needs a key, and of which level.
+// TestBegins checks which first bytes are accepted, and with which key, by servers with and without a key of level 0.
 func TestBegins(t *testing.T) {
 	open, shut := Keys{3: {1}}, Keys{0: {2}}
 	for _, c := range []struct {
@@ -60,7 +61,7 @@ func TestBegins(t *testing.T) {
 	}
 }
 
-// A request is taken once, of a client that was challenged, with the right key.
+// TestClients checks that a signed request is accepted once, only from a known client and only with the right key.
 func TestClients(t *testing.T) {
 	var c Clients
 	key, head := Key{1}, make([]byte, RequestSize)
@@ -68,11 +69,11 @@ func TestClients(t *testing.T) {
 	require.ErrorIs(t, c.Check(key, client+1, head, key.Sign(70, head)), ErrNoClient)
 	require.ErrorIs(t, c.Check(key, client, head, Key{2}.Sign(70, head)), ErrSignature)
 	require.NoError(t, c.Check(key, client, head, key.Sign(70, head)))
-	require.ErrorIs(t, c.Check(key, client, head, key.Sign(70, head)), ErrSignature, "it is repeated")
+	require.ErrorIs(t, c.Check(key, client, head, key.Sign(70, head)), ErrSignature, "the same signature a second time")
 	require.NoError(t, c.Check(key, client, head, key.Sign(71, head)))
 	for range mostClients {
 		c.Add(1)
 	}
-	require.ErrorIs(t, c.Check(key, client, head, key.Sign(72, head)), ErrNoClient, "it is the oldest")
+	require.ErrorIs(t, c.Check(key, client, head, key.Sign(72, head)), ErrNoClient, "the oldest client was replaced")
 	require.Len(t, c.salts, mostClients)
 }

@@ -21,13 +21,13 @@ func TestParseRequest(t *testing.T) {
 	require.Equal(t, 4, rest)
 	_, rest, err = ParseRequest(head(4, ^uint32(1), "hi"))
 	require.NoError(t, err)
-	require.Equal(t, 12, rest, "with a list of two")
+	require.Equal(t, 12, rest, "4 bytes of data and a list of 2 PEs")
 	for _, bad := range []uint32{MaxRequest + 1, 1 << 31, ^uint32(0)} {
 		_, _, err = ParseRequest(head(bad, 0, "hi"))
 		require.ErrorIs(t, err, ErrTooLong)
 	}
 	_, _, err = ParseRequest(head(0, 1<<31, "hi"))
-	require.ErrorIs(t, err, ErrTooLong, "a list of 2 147 483 648")
+	require.ErrorIs(t, err, ErrTooLong, "a list of 2 147 483 648 PEs")
 	_, _, err = ParseRequest(head(0, 0, strings.Repeat("x", 32)))
 	require.ErrorIs(t, err, ErrHandler)
 	require.ErrorIs(t, Request{}.Check(), ErrHandler)

@@ -10,13 +10,13 @@ import (
 const ResizeHandler = "set_bitmap"
 
 // ResizeRequest returns the request that changes the number of processes of a program from processes to next. Each
-// process has one PE. The first processes, as many as kept, continue. The rest end.
+// process has one PE. The first kept processes continue, the others end.
 func ResizeRequest(processes, kept, next uint32) Request {
 	data := make([]byte, processes, processes+5)
 	for i := range kept {
 		data[i] = 1
 	}
-	data = binary.NativeEndian.AppendUint32(data, next) // as the client's machine has an int
+	data = binary.NativeEndian.AppendUint32(data, next) // int in the byte order of the client's machine
 	return Request{Handler: ResizeHandler, Data: append(data, 0)}
 }
 
