@@ -34,7 +34,7 @@ type controlSide struct {
 	tool  tool
 	ended bool // close does not wait for new clients
 
-	changes map[uint32]chan core.ResizeTold // by ID of a change of the job's size; each of capacity 2, for ready and over
+	changes map[uint32]chan core.ResizeTold // by ID of a change of size; each of capacity 2, for ready and over
 }
 
 // states are the states of a job as ibrun ctl shows them, in order.
