@@ -8,30 +8,32 @@ import (
 	"ibrun/internal/job"
 )
 
-// Asked are the questions of ranks to the root that change something there: of MPI's name service,
-// and for further programs. They are asked and answered once, so both are kept: an agent that is
-// asked again knows what became of the question.
+// Asked retains the questions of ranks that change something at the root, and their answers. These are the questions to
+// MPI's name service (rankwire.Name) and the orders to spawn programs (rankwire.SpawnJob). The root must handle each of
+// them once. So if a child sends a question again after the repair of a link, its parent forwards it only if it does
+// not know it. The zero value is empty.
 type Asked struct {
-	open     []asked
-	answered []asked
+	open     []asked // questions without an answer, oldest first
+	answered []asked // answers, oldest first; at most mostAnswered
 }
 
-// asked is a question, and then its answer.
+// asked is a question without an answer, or an answer without its question.
 type asked struct {
 	key
 	question, answer frame.Message
 }
 
-// key is the name of a question. A rank has one SpawnJob at a time.
+// key identifies a question and its answer. A rank has at most one SpawnJob without an answer, so id is 0 for it.
 type key struct {
 	rank  job.Slot
 	spawn bool
 	id    uint32
 }
 
-// mostAnswered is how many answers are kept.
+// mostAnswered is the maximum number of answers that Asked retains.
 const mostAnswered = 1024
 
+// keyOf returns the key of a question or answer.
 func keyOf(m frame.Message) key {
 	switch m := m.(type) {
 	case rankwire.Name:
@@ -44,11 +46,13 @@ func keyOf(m frame.Message) key {
 	return key{}
 }
 
+// find returns the index of the entry of list with the key k, or -1.
 func (a *Asked) find(list []asked, k key) int {
 	return slices.IndexFunc(list, func(q asked) bool { return q.key == k })
 }
 
-// Ask takes a question. Known: it came again, and is on its way, or answer is its answer.
+// Ask records the question m. The caller forwards m to the root if known is false. If again is true, a child may have
+// sent m before. If Asked retains m or its answer, Ask then returns true, and the answer or nil.
 func (a *Asked) Ask(m frame.Message, again bool) (answer frame.Message, known bool) {
 	k := keyOf(m)
 	if again {
@@ -63,7 +67,8 @@ func (a *Asked) Ask(m frame.Message, again bool) (answer frame.Message, known bo
 	return nil, false
 }
 
-// Answer takes an answer. False: nobody waits for it any more.
+// Answer records the answer m and removes its question. It returns false if there is no such question without an
+// answer.
 func (a *Asked) Answer(m frame.Message) bool {
 	k := keyOf(m)
 	i := a.find(a.open, k)
@@ -79,7 +84,7 @@ func (a *Asked) Answer(m frame.Message) bool {
 	return true
 }
 
-// Open are the questions without an answer, in their order.
+// Open returns the questions without an answer, oldest first.
 func (a *Asked) Open() (list []frame.Message) {
 	for _, q := range a.open {
 		list = append(list, q.question)

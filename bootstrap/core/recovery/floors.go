@@ -2,20 +2,22 @@ package recovery
 
 import "ibrun/bootstrap/core/subtree"
 
-// Floors is an agent's part: which floors it has taken from its parent, and which of them its whole
-// subtree has. A floor is confirmed once; a later one confirms all before it.
+// Floors records which floors an agent has received, and which of them the agent and its whole subtree have applied. A
+// floor is a message with the oldest valid epoch of some ranks. Floors have ascending serial numbers from 1, and the
+// confirmation of a floor also confirms all floors before it. In this type, serial number 0 means no floor.
 type Floors struct {
 	below     *subtree.Subtree
-	taken     uint32 // serial of the newest; 0: none
-	here      uint32 // of the newest that is done on this node
-	children  []uint32
-	confirmed uint32 // by the whole subtree
+	taken     uint32   // serial number of the newest floor that has arrived
+	here      uint32   // serial number of the newest floor that is applied on this node
+	children  []uint32 // serial numbers of the newest floors that each child has confirmed, by subtree.Link
+	confirmed uint32   // serial number that News returned last
 }
 
-// NewFloors makes the floors of an agent with a subtree.
+// NewFloors returns the Floors of an agent with the given subtree.
 func NewFloors(below *subtree.Subtree) Floors { return Floors{below: below} }
 
-// Take takes the floor of a number. False: it was taken before.
+// Take records that the floor with the given serial number has arrived. It returns false if this floor or a newer one
+// has arrived before.
 func (f *Floors) Take(serial uint32) bool {
 	if serial <= f.taken {
 		return false
@@ -24,21 +26,22 @@ func (f *Floors) Take(serial uint32) bool {
 	return true
 }
 
-// Taken is the number of the newest floor that was taken; 0: none.
+// Taken returns the serial number of the newest floor that has arrived, or 0.
 func (f *Floors) Taken() uint32 { return f.taken }
 
-// Here says that the floors up to the newest are done on this node: what they end has ended.
+// Here records that all floors that have arrived are applied on this node. The processes that they end have ended.
 func (f *Floors) Here() { f.here = f.taken }
 
-// Confirm says that a child's subtree has the floors up to a number.
+// Confirm records that the subtree of a child has applied all floors up to the given serial number.
 func (f *Floors) Confirm(child subtree.Link, serial uint32) {
 	c := f.child(child)
 	*c = max(*c, serial)
 }
 
-// Has reports whether a child's subtree has confirmed the newest floor that was taken.
+// Has reports whether the subtree of a child has confirmed the newest floor that has arrived at this agent.
 func (f *Floors) Has(child subtree.Link) bool { return *f.child(child) >= f.taken }
 
+// child returns the serial number of the newest floor that a child has confirmed, as a pointer for changing it.
 func (f *Floors) child(l subtree.Link) *uint32 {
 	for int(l) >= len(f.children) {
 		f.children = append(f.children, 0)
@@ -46,8 +49,8 @@ func (f *Floors) child(l subtree.Link) *uint32 {
 	return &f.children[l]
 }
 
-// News is the number up to which the whole subtree has the floors, if that has grown since it was
-// asked for last. Children that have ended do not count.
+// News returns the serial number up to which this node and the subtrees of all children have applied the floors. news
+// reports whether it is greater than at the last call. News ignores children that have ended.
 func (f *Floors) News() (serial uint32, news bool) {
 	serial = f.here
 	for l := range subtree.Link(f.below.Children()) {
@@ -60,5 +63,5 @@ func (f *Floors) News() (serial uint32, news bool) {
 	return serial, news
 }
 
-// Confirmed is the number up to which the whole subtree has the floors, as News has last said.
+// Confirmed returns the greatest serial number that News has returned, or 0.
 func (f *Floors) Confirmed() uint32 { return f.confirmed }

@@ -6,22 +6,22 @@ import (
 	"ibrun/internal/job"
 )
 
-// MayJoin reports whether an agent takes a link from one of a level, which is 0 at the root. Its
-// parent so far has the level current. One that is nearer to the root has given that parent up;
-// one that is farther away has been given up itself.
+// MayJoin reports whether an agent accepts a new parent. A level is the distance of an agent from the root. current is
+// the level of the present parent, and offered is that of the new one. An agent that is nearer to the root than the
+// present parent has declared that parent lost. One that is farther away has been declared lost itself.
 func MayJoin(current, offered uint32) bool { return offered <= current }
 
-// Sent is what was sent on a link in order, and is kept until the other end grants its bytes. The
+// Sent retains messages that were sent to the parent, in order, until the parent grants credit for their bytes. The
 // zero value is empty.
 type Sent[T any] struct {
 	list  []T
 	sizes []int
 }
 
-// Add keeps one that has n bytes.
+// Add retains the message one, which has n bytes.
 func (s *Sent[T]) Add(one T, n int) { s.list, s.sizes = append(s.list, one), append(s.sizes, n) }
 
-// Granted takes out the oldest that have n bytes in all.
+// Granted removes the oldest messages, as many as have at most n bytes together, and returns them.
 func (s *Sent[T]) Granted(n int) []T {
 	i := 0
 	for ; i < len(s.list) && n >= s.sizes[i]; i++ {
@@ -32,40 +32,42 @@ func (s *Sent[T]) Granted(n int) []T {
 	return out
 }
 
-// Take takes out all.
+// Take removes all messages and returns them, oldest first.
 func (s *Sent[T]) Take() []T {
 	out := s.list
 	*s = Sent[T]{}
 	return out
 }
 
-// Len is how many are kept.
+// Len returns the number of retained messages.
 func (s *Sent[T]) Len() int { return len(s.list) }
 
-// Reports are failures that have a number at the node of the agent that saw them: those of an
-// agent's subtree that the root has not passed, or at the root which it has had.
+// Reports tracks reports of failures. The agent that detects a failure gives its report a serial number, and the pair
+// of node and serial number identifies the report. An agent retains the reports of its subtree until the root confirms
+// them. The root records which reports it has handled. The zero value is empty.
 type Reports[R any] struct {
-	serial uint32
-	kept   []report[R]
-	had    map[job.NodeIndex]uint32
+	serial uint32                   // of the last report of this agent
+	kept   []report[R]              // reports that the root has not confirmed
+	had    map[job.NodeIndex]uint32 // at the root: last serial number that it has handled, by node
 }
 
+// report is a retained report. Its content is of.
 type report[R any] struct {
 	node   job.NodeIndex
 	serial uint32
 	of     R
 }
 
-// Begin lets numbers go on after one: those of an agent that had the place before are below it.
+// Begin sets the last serial number. An agent that replaces another one must use greater numbers than that one.
 func (r *Reports[R]) Begin(after uint32) { r.serial = after }
 
-// Next is the number of this agent's next report.
+// Next returns the serial number for the next report of this agent.
 func (r *Reports[R]) Next() uint32 {
 	r.serial++
 	return r.serial
 }
 
-// Keep keeps one that is sent up. One that is kept already stays once.
+// Keep retains a report that is sent to the parent. If it is retained already, Keep does nothing.
 func (r *Reports[R]) Keep(node job.NodeIndex, serial uint32, of R) {
 	for _, k := range r.kept {
 		if k.node == node && k.serial == serial {
@@ -75,12 +77,12 @@ func (r *Reports[R]) Keep(node job.NodeIndex, serial uint32, of R) {
 	r.kept = append(r.kept, report[R]{node, serial, of})
 }
 
-// Passed forgets those of a node up to a number.
+// Passed removes the reports of a node up to the given serial number, which the root has confirmed.
 func (r *Reports[R]) Passed(node job.NodeIndex, serial uint32) {
 	r.kept = slices.DeleteFunc(r.kept, func(k report[R]) bool { return k.node == node && k.serial <= serial })
 }
 
-// Kept are those that have not been passed, in order.
+// Kept returns the retained reports, oldest first.
 func (r *Reports[R]) Kept() (list []R) {
 	for _, k := range r.kept {
 		list = append(list, k.of)
@@ -88,7 +90,8 @@ func (r *Reports[R]) Kept() (list []R) {
 	return list
 }
 
-// First reports whether the root has not had a report.
+// First records at the root that a report is handled. It returns false if this report or a later one of the same node
+// has been handled before.
 func (r *Reports[R]) First(node job.NodeIndex, serial uint32) bool {
 	if serial <= r.had[node] {
 		return false
@@ -100,15 +103,17 @@ func (r *Reports[R]) First(node job.NodeIndex, serial uint32) bool {
 	return true
 }
 
-// Signals are those that have come down, of which the last are kept.
+// Signals counts the signals that the job has received, and retains the numbers of the last ones. The zero value is
+// empty.
 type Signals struct {
 	count uint32
-	last  []uint8
+	last  []uint8 // oldest first
 }
 
+// keptSignals is the maximum number of signals that are retained.
 const keptSignals = 16
 
-// Add keeps one.
+// Add counts and retains a signal with the given number.
 func (s *Signals) Add(number uint8) {
 	if s.count++; len(s.last) == keptSignals {
 		s.last = slices.Delete(s.last, 0, 1)
@@ -116,28 +121,29 @@ func (s *Signals) Add(number uint8) {
 	s.last = append(s.last, number)
 }
 
-// Begin says how many have come before this agent was there.
+// Begin sets the count to the number of signals that the job received before this agent started.
 func (s *Signals) Begin(count uint32) { s.count = count }
 
-// Count is how many have come.
+// Count returns the number of signals that the job has received.
 func (s *Signals) Count() uint32 { return s.count }
 
-// After are those after the first n, as far as they are kept.
+// After returns the signals after the first n of the job, oldest first. It omits those that are not retained any more.
 func (s *Signals) After(n uint32) []uint8 {
 	missing := min(uint64(s.count)-min(uint64(n), uint64(s.count)), uint64(len(s.last)))
 	return s.last[uint64(len(s.last))-missing:]
 }
 
-// Input is standard input that was passed on, in frames. As much is kept as two links may have on
-// the way.
+// Input retains the last frames of standard input that an agent has forwarded, so that it can send them to a new child.
+// The zero value is empty.
 type Input[F any] struct {
-	count uint32 // frames
-	bytes int
-	last  []F
-	sizes []int
+	count uint32 // frames that were ever added
+	bytes int    // total size of last
+	last  []F    // retained frames, oldest first
+	sizes []int  // sizes of last, in bytes
 }
 
-// Add keeps a frame of n bytes, and at least so many bytes before it.
+// Add retains the frame m, which has n bytes. It then removes the oldest frames that are not needed to retain at least
+// least bytes.
 func (in *Input[F]) Add(m F, n, least int) {
 	in.count++
 	in.bytes += n
@@ -148,7 +154,8 @@ func (in *Input[F]) Add(m F, n, least int) {
 	}
 }
 
-// After are the frames after the first n. False: they are not kept any more.
+// After returns the frames after the first n. It returns false if some of them are not retained any more. If fewer than
+// n frames were added, it returns nil and true.
 func (in *Input[F]) After(n uint32) ([]F, bool) {
 	if n > in.count || uint64(in.count-n) > uint64(len(in.last)) {
 		return nil, n > in.count
@@ -156,36 +163,38 @@ func (in *Input[F]) After(n uint32) ([]F, bool) {
 	return in.last[len(in.last)-int(in.count-n):], true
 }
 
-// Streams are how many bytes there were of each stream of each rank.
+// Streams maps each output stream of each rank to the position after its last byte. A position is the number of bytes
+// before it in the stream, plus the Base of the agent that has read the byte.
 type Streams map[Stream]uint64
 
-// Stream is one of a rank's.
+// Stream identifies an output stream of a rank.
 type Stream struct {
 	Rank   job.Slot
-	Number uint8
+	Number uint8 // file descriptor, 1 or 2
 }
 
-// Next counts n bytes more, and returns how many there were before.
+// Next adds n to the position of a stream, and returns the position before.
 func (s Streams) Next(of Stream, n int) uint64 {
 	at := s[of]
 	s[of] += uint64(n)
 	return at
 }
 
-// agentBits are the bits of a place in a stream that count bytes. Those above have the number of
-// the agent among those that have had its place: a later one does not know where the stream was.
+// agentBits is the number of low bits of a position that count bytes. The bits above contain the number of the agent
+// that has read the stream, because an agent that replaces a lost one does not know how many bytes that one has sent.
 const agentBits = 44
 
-// Base is the place at which the streams of an agent begin that has replaced another, by the number
-// of the replacement.
+// Base returns the position at which the streams of an agent begin. number is 0 for the first agent of a node, and the
+// number of the replacement for an agent that has replaced a lost one.
 func Base(number uint32) uint64 { return uint64(number) << agentBits }
 
-// Fresh says what of a chunk is new: how many of its bytes were here before, and how many are
-// missing ahead of it.
+// Fresh records that n bytes of a stream have arrived, the first of which has the position at. known is how many of
+// them had arrived before, and missing is how many bytes before them have not arrived. Bytes of an agent that was
+// replaced are not missing.
 func (s Streams) Fresh(of Stream, at uint64, n int) (known int, missing uint64) {
 	have, end := s[of], at+uint64(n)
 	if at>>agentBits > have>>agentBits {
-		have = at >> agentBits << agentBits // what the lost agent has taken with it is lost with its ranks
+		have = at >> agentBits << agentBits // output that the lost agent had read and not sent is lost
 	}
 	switch {
 	case end <= have:

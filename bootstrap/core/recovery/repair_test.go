@@ -8,13 +8,14 @@ import (
 	"ibrun/bootstrap/wire/rankwire"
 )
 
-// An agent goes with the one that is nearer to the root, and back to one of the same level.
+// TestMayJoin requires that an agent accepts a new parent that is as near to the root as the present one or nearer.
 func TestMayJoin(t *testing.T) {
 	require.True(t, MayJoin(3, 1))
 	require.True(t, MayJoin(3, 3))
-	require.False(t, MayJoin(1, 3), "it has given that one up")
+	require.False(t, MayJoin(1, 3), "the present parent is nearer to the root")
 }
 
+// TestSent requires that Granted removes only messages that fit completely into the granted bytes.
 func TestSent(t *testing.T) {
 	var s Sent[string]
 	s.Add("a", 10)
@@ -26,7 +27,8 @@ func TestSent(t *testing.T) {
 	require.Zero(t, s.Len())
 }
 
-// A report is kept once, until it has passed, and is the first of its number once.
+// TestReports requires that a report is retained once, until Passed removes it. First must return true once for each
+// report.
 func TestReports(t *testing.T) {
 	var at, root Reports[string]
 	one, two := at.Next(), at.Next()
@@ -43,6 +45,7 @@ func TestReports(t *testing.T) {
 	require.True(t, root.First(8, 1))
 }
 
+// TestSignals requires that After returns the signals after a number, as far as they are retained.
 func TestSignals(t *testing.T) {
 	var s Signals
 	for n := range uint8(20) {
@@ -51,10 +54,11 @@ func TestSignals(t *testing.T) {
 	require.Empty(t, s.After(20))
 	require.Equal(t, []uint8{18, 19}, s.After(18))
 	require.Len(t, s.After(0), keptSignals)
-	require.Empty(t, s.After(30), "more than there were")
+	require.Empty(t, s.After(30), "30 is more than the number of signals")
 }
 
-// Of input at least the last bytes are kept, in whole frames.
+// TestInput adds frames of 100 bytes with a limit of 250 bytes. At least the last 250 bytes must be retained, in whole
+// frames, and After must report that earlier ones are not.
 func TestInput(t *testing.T) {
 	var in Input[string]
 	for range 10 {
@@ -72,7 +76,8 @@ func TestInput(t *testing.T) {
 	require.Empty(t, missed)
 }
 
-// The root has each byte once, and sees what is missing.
+// TestStreams requires that Next returns the position of each chunk, and that Fresh recognises bytes that have arrived
+// before and bytes that are missing.
 func TestStreams(t *testing.T) {
 	s, of := Streams{}, Stream{Rank: 3, Number: 1}
 	require.Zero(t, s.Next(of, 10))
@@ -89,8 +94,8 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// A question that comes again is on its way, or has its answer; a new one of the same name is
-// another one.
+// TestAsked sends questions again, before and after their answers. Ask must recognise them and return the answer. A
+// new question with the same ID as an answered one must not be taken for a repetition.
 func TestAsked(t *testing.T) {
 	var a Asked
 	name, spawn := rankwire.Name{Rank: 3, ID: 1}, rankwire.SpawnJob{Rank: 3}
@@ -99,11 +104,11 @@ func TestAsked(t *testing.T) {
 		require.Equal(t, again, known)
 	}
 	_, known := a.Ask(spawn, true)
-	require.False(t, known, "it was lost on its way")
+	require.False(t, known, "this agent has not received the question before")
 	require.Len(t, a.Open(), 2)
 	answer := rankwire.Name{Rank: 3, ID: 1, Done: true}
 	require.True(t, a.Answer(answer))
-	require.False(t, a.Answer(answer), "once")
+	require.False(t, a.Answer(answer), "the question was answered already")
 	got, known := a.Ask(name, true)
 	require.True(t, known)
 	require.Equal(t, answer, got)

@@ -7,8 +7,8 @@
 // (docs/dev/decisions/0020-restart.md):
 //
 //	running --Failed--> fencing --Fenced--> announcing --Confirmed--> starting --Respawned--> running
-//	            |  all: Recall, Recalled                                 |
-//	            +--too often: GiveUp                                     +--it cannot be: GiveUp
+//	            |  all ranks: Recall, Recalled                           |
+//	            +--too many restarts: GiveUp                             +--a rank cannot be started: GiveUp
 //
 // An agent retains the messages that it has sent to its parent and those that it has received from it, until another
 // agent is known to have them. Each message has an identity, by which a repetition is recognised
@@ -27,46 +27,47 @@ import (
 	"ibrun/internal/job"
 )
 
-// Policy is how often ranks start again.
+// Policy limits the number of restarts.
 type Policy struct {
-	Most   int           // restarts within any time Within; the next failure ends the job
-	Within time.Duration // 0: the whole job
+	Most   int           // maximum number of restarts within any period of length Within; the next failure ends the job
+	Within time.Duration // 0 means the duration of the job
 }
 
-// Span is the ranks [First, First+Count).
+// Span represents the ranks [First, First+Count).
 type Span struct {
 	First job.Slot
 	Count uint32
 }
 
-// End is the slot after the last one.
+// End returns the slot after the last slot of s.
 func (s Span) End() job.Slot { return s.First + job.Slot(s.Count) }
 
-// Has reports whether a rank is of the span.
+// Has reports whether s contains rank.
 func (s Span) Has(rank job.Slot) bool { return rank >= s.First && uint32(rank-s.First) < s.Count }
 
-// Do is what an effect asks for.
+// Do is the action that an Effect asks for.
 type Do uint8
 
 const (
-	Recall   Do = iota // end all ranks, as the recall of number Serial; Recalled answers
-	Announce           // tell all agents that Span counts from Epoch on, as the floor of number Serial
-	Start              // start Span as Epoch
-	Report             // tell the user that Span starts again, for the Number-th time of all, because of Of
-	GiveUp             // end the job: Span has failed and does not start again, because of Why
+	Recall   Do = iota // end all ranks with the recall Serial, and call Recalled when they have ended
+	Announce           // announce to all agents that Epoch is the oldest valid epoch of Span, with the floor Serial
+	Start              // start the ranks of Span with the epoch Epoch, and call Respawned
+	Report             // report to the user that Span is restarted because Of has failed; Number counts the restarts
+	GiveUp             // end the job, because Span cannot be restarted for the reason Why
 )
 
-// Effect is something that the root must do.
+// Effect is an action that the Director asks the root to perform.
 type Effect struct {
 	Do     Do
-	Serial uint32
-	Span   Span
-	Of     Span // of GiveUp and Report: what has failed
+	Serial uint32 // serial number of a recall or of a floor
+	Span   Span   // ranks that are restarted
+	Of     Span   // in Report and GiveUp: ranks that have failed
 	Epoch  uint16
 	Number int
 	Why    string
 }
 
+// stage is a step of a restart, as in the drawing at the head of this file.
 type stage uint8
 
 const (
@@ -78,69 +79,70 @@ const (
 
 // round is one restart under way.
 type round struct {
-	span   Span
-	of     Span   // what has failed
-	recall uint32 // serial of the order that all ranks end, once it is given; 0: not yet
-	all    bool
-	alive  bool // of all: not all are known to have ended
-	lost   []Span
+	span   Span   // ranks that are restarted
+	of     Span   // ranks that have failed
+	recall uint32 // serial number of the recall; 0 before it was ordered
+	all    bool   // all ranks of the job are restarted
+	alive  bool   // all is set, and Recalled has not been called yet
+	lost   []Span // all is set, and Fenced has not been called yet for these ranks of lost agents
 	stage  stage
-	serial uint32 // of the floor; 0: not announced
-	left   uint32 // ranks that have not been started yet
+	serial uint32 // serial number of the floor; 0 before it is announced
+	left   uint32 // number of ranks that have not been started yet
 }
 
-// Director is the root's part.
+// Director controls the restarts of a job. It runs at the root. New makes it; the zero value is not usable.
 type Director struct {
 	policy Policy
-	open   bool // the launch is complete
-	serial uint32
-	recall uint32
-	common uint8              // how often all ranks were restarted together, or more
-	starts map[job.Slot]uint8 // of ranks that were restarted
-	rounds []*round           // in the order of their failures
-	times  []time.Duration    // of the failures that count, in order
+	open   bool               // the launch is complete
+	serial uint32             // serial number of the last floor
+	recall uint32             // serial number of the last recall
+	common uint8              // start number of all ranks that are not in starts; grows when all ranks are restarted
+	starts map[job.Slot]uint8 // start numbers of ranks that were restarted alone
+	rounds []*round           // restarts under way, in the order of the failures
+	times  []time.Duration    // times of the restarts that count for the policy, in order
 	out    []Effect
 }
 
-// New makes the director of a job.
+// New returns the Director of a job.
 func New(policy Policy) Director {
 	return Director{policy: policy, starts: map[job.Slot]uint8{}}
 }
 
 func (d *Director) do(e Effect) { d.out = append(d.out, e) }
 
-// done returns what was done since the last event.
+// done returns the effects of the current event.
 func (d *Director) done() []Effect {
 	out := d.out
 	d.out = d.out[:0]
 	return out
 }
 
-// Opened says that the launch is complete: floors can be announced.
+// Opened records that the launch is complete, so that recalls and floors can be sent.
 func (d *Director) Opened() []Effect {
 	d.open = true
 	d.announce()
 	return d.done()
 }
 
-// Failed says that ranks have failed. Fenced: nothing of them runs any more, or the agent that is
-// ordered to start them makes sure of it first; otherwise Fenced says so later.
+// Failed records that the ranks of span have failed at the time now, and restarts them. fenced means that none of their
+// processes runs any more, or that the agent that restarts them will first make sure of this. If fenced is false, the
+// caller calls Fenced later.
 func (d *Director) Failed(now time.Duration, span Span, fenced bool) []Effect {
 	if r := d.under(span); r != nil && r.stage < starting && r.span.First <= span.First && span.End() <= r.span.End() {
-		if !fenced { // announced or not: it is announced again
+		if !fenced { // if its floor is announced already, a new one follows
 			r.stage, r.serial = fencing, 0
 			if r.all {
 				r.lost = append(r.lost, span)
 			}
 		}
-		return d.done() // its restart has not begun yet
+		return d.done() // the restart under way will also start these ranks
 	}
 	d.begin(now, &round{span: span, of: span, stage: announcing}, fenced)
 	return d.done()
 }
 
-// FailedAll says that ranks have failed, or that one asks for it, and all start again. Lost: an
-// agent was lost with them; Fenced says when nothing of them runs.
+// FailedAll restarts the ranks all, because the ranks of have failed or one of them asks for a restart. all contains
+// every rank of the job. lost means that the agent of the failed ranks is lost too. The caller then calls Fenced later.
 func (d *Director) FailedAll(now time.Duration, of, all Span, lost bool) []Effect {
 	if r := d.under(all); r != nil && r.all && r.stage < starting {
 		return d.Failed(now, of, !lost)
@@ -149,7 +151,7 @@ func (d *Director) FailedAll(now time.Duration, of, all Span, lost bool) []Effec
 	if lost {
 		r.lost = []Span{of}
 	}
-	for _, old := range d.rounds { // nodes that are being replaced are not there yet
+	for _, old := range d.rounds { // also wait for nodes that are being replaced
 		if old.stage == fencing {
 			r.lost = append(append(r.lost, old.lost...), old.of)
 		}
@@ -158,7 +160,7 @@ func (d *Director) FailedAll(now time.Duration, of, all Span, lost bool) []Effec
 	return d.done()
 }
 
-// begin begins a restart, if there may be one more.
+// begin starts the restart r if the policy allows it, and gives up otherwise. now is the time of the failure.
 func (d *Director) begin(now time.Duration, r *round, fenced bool) {
 	if why := d.refused(now, r.span); why != "" {
 		d.do(Effect{Do: GiveUp, Span: r.span, Of: r.of, Why: why})
@@ -174,8 +176,8 @@ func (d *Director) begin(now time.Duration, r *round, fenced bool) {
 	d.announce()
 }
 
-// Recalled says that all agents that are left have ended their ranks, as ordered; or why one
-// cannot.
+// Recalled records that all remaining agents have ended their ranks for the recall serial. If an agent could not do so,
+// why is the reason, and otherwise it is empty.
 func (d *Director) Recalled(serial uint32, why string) []Effect {
 	for _, r := range d.rounds {
 		if !r.all || r.recall != serial || r.stage != fencing {
@@ -192,14 +194,15 @@ func (d *Director) Recalled(serial uint32, why string) []Effect {
 	return d.done()
 }
 
-// check ends the fencing of all when nothing runs and no node is missing.
+// check ends the stage fencing of a restart of all ranks, if Recalled was called and Fenced was called for each span in
+// lost.
 func (r *round) check() {
 	if r.stage == fencing && !r.alive && len(r.lost) == 0 {
 		r.stage = announcing
 	}
 }
 
-// under is the newest restart under way that has ranks of a span.
+// under returns the newest restart under way that includes a rank of span, or nil.
 func (d *Director) under(span Span) *round {
 	for _, r := range slices.Backward(d.rounds) {
 		if span.First < r.span.End() && r.span.First < span.End() {
@@ -209,14 +212,14 @@ func (d *Director) under(span Span) *round {
 	return nil
 }
 
-// drop forgets restarts that a new one of the same ranks takes the place of.
+// drop removes the restarts under way whose ranks are all in span.
 func (d *Director) drop(span Span) {
 	d.rounds = slices.DeleteFunc(d.rounds, func(r *round) bool {
 		return r.span.First >= span.First && r.span.End() <= span.End()
 	})
 }
 
-// refused is why ranks may not start again, or empty.
+// refused returns the reason why span must not be restarted at the time now, or "" if it may.
 func (d *Director) refused(now time.Duration, span Span) string {
 	p := d.policy
 	if p.Within > 0 {
@@ -233,6 +236,7 @@ func (d *Director) refused(now time.Duration, span Span) string {
 	return ""
 }
 
+// restarts returns "1 restart" or "N restarts".
 func restarts(n int) string {
 	if n == 1 {
 		return "1 restart"
@@ -240,7 +244,7 @@ func restarts(n int) string {
 	return fmt.Sprintf("%d restarts", n)
 }
 
-// start is the highest number of a start of some ranks.
+// start returns the greatest start number of the ranks of span, which is the number of times that a rank was restarted.
 func (d *Director) start(span Span) (most uint8) {
 	most = d.common
 	for rank, start := range d.starts {
@@ -251,7 +255,7 @@ func (d *Director) start(span Span) (most uint8) {
 	return most
 }
 
-// Fenced says that nothing of the old start of some ranks runs.
+// Fenced records that no old process of the ranks of span runs any more.
 func (d *Director) Fenced(span Span) []Effect {
 	for _, r := range d.rounds {
 		if r.all {
@@ -267,11 +271,10 @@ func (d *Director) Fenced(span Span) []Effect {
 	return d.done()
 }
 
-// Lost says that ranks are lost with their node, and do not start again: what was to start them is
-// forgotten.
+// Lost records that the ranks of span are lost with their node and are not restarted. It cancels their restarts.
 func (d *Director) Lost(span Span) { d.drop(span) }
 
-// announce announces what can be.
+// announce sends all recalls and floors that are due. Before the launch is complete, it sends none.
 func (d *Director) announce() {
 	for _, r := range d.rounds {
 		if d.open && r.all && r.recall == 0 {
@@ -297,7 +300,7 @@ func (d *Director) announce() {
 	}
 }
 
-// Confirmed says that all agents have the floors up to a serial.
+// Confirmed records that all agents have confirmed the floors up to the given serial number, and starts their ranks.
 func (d *Director) Confirmed(serial uint32) []Effect {
 	for _, r := range d.rounds {
 		if r.stage == announcing && r.serial > 0 && r.serial <= serial {
@@ -308,12 +311,12 @@ func (d *Director) Confirmed(serial uint32) []Effect {
 	return d.done()
 }
 
-// Respawned says what came of the order to start ranks: why they cannot be started, or nothing, and
-// they run.
+// Respawned records the result of a Start effect for the ranks of span, which are a part of that effect's or all. If
+// why is empty, they run. Otherwise it is the reason why they cannot be started. serial is that of the effect.
 func (d *Director) Respawned(serial uint32, span Span, why string) []Effect {
 	i := slices.IndexFunc(d.rounds, func(r *round) bool { return r.serial == serial && r.stage == starting })
 	if i < 0 {
-		return nil // another restart has taken its place
+		return nil // a newer restart has replaced this one
 	}
 	if why != "" {
 		d.do(Effect{Do: GiveUp, Span: span, Of: span, Why: why})
@@ -326,12 +329,12 @@ func (d *Director) Respawned(serial uint32, span Span, why string) []Effect {
 	return nil
 }
 
-// Recalls reports whether all ranks are ended, to start again.
+// Recalls reports whether a restart of all ranks is under way that has not started any rank yet.
 func (d *Director) Recalls() bool {
 	return slices.ContainsFunc(d.rounds, func(r *round) bool { return r.all && r.stage < starting })
 }
 
-// RollsBack reports whether all ranks are ended or started again.
+// RollsBack reports whether a restart of all ranks is under way.
 func (d *Director) RollsBack() bool {
 	return slices.ContainsFunc(d.rounds, func(r *round) bool { return r.all })
 }

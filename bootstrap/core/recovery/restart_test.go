@@ -12,27 +12,33 @@ import (
 
 const s = time.Second
 
+// opened returns a Director of a job whose launch is complete.
 func opened(p Policy) Director {
 	d := New(p)
 	d.Opened()
 	return d
 }
 
+// one returns the span of a single rank.
 func one(rank job.Slot) Span { return Span{rank, 1} }
 
+// announce returns the effect that announces the floor of the given start number, which is the number of restarts.
 func announce(serial uint32, span Span, start uint8) Effect {
 	return Effect{Do: Announce, Serial: serial, Span: span, Epoch: job.Epoch(start, 1)}
 }
 
+// start returns the effect that starts the ranks of span.
 func start(serial uint32, span Span, start uint8) Effect {
 	return Effect{Do: Start, Serial: serial, Span: span, Epoch: job.Epoch(start, 1)}
 }
 
+// spanReport returns the effect that reports a restart of the same ranks that have failed.
 func spanReport(span Span, number int) Effect {
 	return Effect{Do: Report, Span: span, Of: span, Number: number}
 }
 
-// Ranks that fail at once have a floor each. One confirmation does for all before it.
+// TestSeveralAtOnce lets three ranks fail. Each must have its own floor. The confirmation of floor 2 must start the
+// ranks of the floors 1 and 2.
 func TestSeveralAtOnce(t *testing.T) {
 	d := opened(Policy{Most: 9})
 	d.Failed(0, one(3), true)
@@ -44,7 +50,8 @@ func TestSeveralAtOnce(t *testing.T) {
 	require.Equal(t, []Effect{start(3, one(1), 1)}, d.Confirmed(3))
 }
 
-// Nothing is announced before the launch is complete, or before the old start is certainly dead.
+// TestWhatIsWaitedFor requires that no floor is announced before the launch is complete, or before all old processes of
+// the failed ranks have ended.
 func TestWhatIsWaitedFor(t *testing.T) {
 	d := New(Policy{Most: 9})
 	require.Equal(t, []Effect{spanReport(one(3), 1)}, d.Failed(0, one(3), true))
@@ -52,9 +59,9 @@ func TestWhatIsWaitedFor(t *testing.T) {
 	require.Equal(t, []Effect{announce(1, one(3), 1)}, d.Opened())
 	node := Span{4, 2}
 	require.Equal(t, []Effect{spanReport(node, 2)}, d.Failed(0, node, false))
-	require.Empty(t, d.Failed(0, one(5), true), "it is of that node")
+	require.Empty(t, d.Failed(0, one(5), true), "rank 5 is restarted with its node")
 	require.Equal(t, []Effect{start(1, one(3), 1)}, d.Confirmed(1))
-	require.Empty(t, d.Fenced(Span{5, 1}), "not all of it")
+	require.Empty(t, d.Fenced(Span{5, 1}), "rank 4 of the node is not fenced yet")
 	require.Equal(t, []Effect{announce(2, node, 1)}, d.Fenced(node))
 	require.Equal(t, []Effect{start(2, node, 1)}, d.Confirmed(2))
 	require.Empty(t, d.Respawned(2, one(4), ""))
@@ -64,7 +71,8 @@ func TestWhatIsWaitedFor(t *testing.T) {
 	require.True(t, d.Idle())
 }
 
-// One failure more than there may be restarts ends the job: in all, or within a time.
+// TestMostRestarts requires that the job ends at the first failure after the maximum number of restarts. The maximum
+// applies to the whole job, or to a period.
 func TestMostRestarts(t *testing.T) {
 	d := opened(Policy{Most: 1})
 	d.Failed(0, one(3), true)
@@ -85,7 +93,7 @@ func TestMostRestarts(t *testing.T) {
 	}, d.Failed(19*6*s+3*s, one(3), true))
 }
 
-// A rank's epochs have no number for a 64th restart.
+// TestMostRestartsOfARank requires that a rank is restarted at most 63 times, because an epoch cannot represent more.
 func TestMostRestartsOfARank(t *testing.T) {
 	d := opened(Policy{Most: 1000})
 	for serial := range uint32(job.MaxStart) {
@@ -106,8 +114,8 @@ func TestFloorIsTakenOnce(t *testing.T) {
 	require.False(t, f.Take(1))
 }
 
-// All ranks start again when nothing of any runs and no node is missing. What fails meanwhile is no
-// further failure.
+// TestAllTogether restarts all ranks. They must start only after Recalled, and after Fenced for a node that is lost
+// meanwhile. Failures meanwhile must not count as further restarts.
 func TestAllTogether(t *testing.T) {
 	d := opened(Policy{Most: 2})
 	all, node := Span{0, 6}, Span{4, 2}
@@ -117,11 +125,11 @@ func TestAllTogether(t *testing.T) {
 	}, d.FailedAll(0, one(1), all, false))
 	require.True(t, d.Recalls())
 	require.Empty(t, d.Failed(0, one(2), true))
-	require.Empty(t, d.FailedAll(0, node, all, true), "a node is lost meanwhile")
-	require.Empty(t, d.Respawned(1, one(3), ""), "it was to start alone")
-	require.Empty(t, d.Recalled(2, ""), "another one")
-	require.Empty(t, d.Recalled(1, ""), "a node is missing")
-	require.Equal(t, []Effect{announce(2, all, 2)}, d.Fenced(node), "above the start of each")
+	require.Empty(t, d.FailedAll(0, node, all, true), "a node is lost during the restart")
+	require.Empty(t, d.Respawned(1, one(3), ""), "the restart of rank 3 alone is canceled")
+	require.Empty(t, d.Recalled(2, ""), "no recall has serial number 2")
+	require.Empty(t, d.Recalled(1, ""), "the lost node is not fenced yet")
+	require.Equal(t, []Effect{announce(2, all, 2)}, d.Fenced(node), "start number 2 follows that of rank 3")
 	require.Equal(t, []Effect{start(2, all, 2)}, d.Confirmed(2))
 	require.False(t, d.Recalls())
 	require.Empty(t, d.Respawned(2, Span{0, 4}, ""))
@@ -133,7 +141,8 @@ func TestAllTogether(t *testing.T) {
 	}, d.FailedAll(s, one(5), all, false))
 }
 
-// Something that cannot be ended ends the job. Before the launch is complete nobody is told to end.
+// TestAllTogetherInVain requires that the job ends if a process cannot be ended. No recall may be sent before the
+// launch is complete.
 func TestAllTogetherInVain(t *testing.T) {
 	d := New(Policy{Most: 2})
 	all := Span{0, 6}
@@ -143,15 +152,15 @@ func TestAllTogetherInVain(t *testing.T) {
 		d.Recalled(1, "process 7 lives on"))
 }
 
-// A node that is lost takes the place of a restart of one of its ranks that is not under way yet; a
-// restart that is announced already is announced anew.
+// TestLossOfANodeMeanwhile requires that the restart of a lost node replaces the restart of one of its ranks. If the
+// node is lost again after its floor was announced, a new floor must be announced.
 func TestLossOfANodeMeanwhile(t *testing.T) {
 	d := opened(Policy{Most: 9})
 	node := Span{4, 2}
 	d.Failed(0, one(4), true)
 	require.Equal(t, []Effect{spanReport(node, 2)}, d.Failed(0, node, false))
 	require.Equal(t, []Effect{announce(2, node, 2)}, d.Fenced(node))
-	require.Empty(t, d.Failed(0, node, false), "the spare is lost, too")
+	require.Empty(t, d.Failed(0, node, false), "the spare that replaces the node is lost, too")
 	require.Empty(t, d.Confirmed(2))
 	require.Equal(t, []Effect{announce(3, node, 3)}, d.Fenced(node))
 }
