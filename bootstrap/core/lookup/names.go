@@ -11,66 +11,67 @@ import (
 type NameDo uint8
 
 const (
-	AnswerName NameDo = iota // send Name, an answer, to the rank Name.Rank of Job
+	AnswerName NameDo = iota // send the answer Name to the rank Name.Rank of Job
 	AskName                  // send Name to the parent job, and pass the answer with the same ID to Answered
 )
 
 // NameEffect is an action that Names asks the core to perform.
 type NameEffect struct {
 	Do   NameDo
-	Job  uint32 // number of a spawned job; 0: this job
+	Job  uint32 // number of a spawned job; 0 means this job
 	Name rankwire.Name
 }
 
-// Names is the name service at the root of one job.
+// Names is MPI's name service at the root of a job. Ranks publish the port of a service, and look it up by the name of
+// the service. If the job was spawned by another one, Names passes all questions to the root of that parent job.
 type Names struct {
-	spawned bool // by a rank of another job, whose root has the names
-	ports   map[string]port
+	spawned bool                      // the job was spawned by a rank of another job
+	ports   map[string]port           // published ports, by service
 	bytes   int                       // total length of services and ports in ports
 	waiting map[string][]nameQuestion // lookups of services that are not published yet, by service
 	asked   map[uint32]origin         // questions sent to the parent job and not answered yet, by ID
 	serial  uint32                    // ID of the last question sent to the parent job
-	out     []NameEffect
+	out     []NameEffect              // effects of the current event
 }
 
-// port is what a service is published with.
+// port is a published port of a service.
 type port struct {
 	text string
-	once bool // the first lookup takes it away
+	once bool // the first lookup removes it
 }
 
 // nameQuestion is a lookup that waits until its service is published.
 type nameQuestion struct {
-	job  uint32
+	job  uint32 // number of the asking job, as in NameEffect
 	name rankwire.Name
 }
 
-// origin is whose question is with the parent.
+// origin identifies a question that was passed to the parent job: the job and rank that asked it, and its original ID.
 type origin struct {
-	job  uint32
+	job  uint32 // as in NameEffect
 	rank job.Slot
 	id   uint32
 }
 
-// Bounds of the table.
+// Limits of the memory of Names.
 const (
-	maxBytes   = 64 << 20 // of services and ports
-	maxLookups = 1 << 16  // that wait for one service
+	maxBytes   = 64 << 20 // maximum total length of published services and ports, in bytes
+	maxLookups = 1 << 16  // maximum number of lookups that wait for one service
 )
 
-// NewNames returns the name service of a root. If spawned is true, it passes all questions to the parent job.
+// NewNames returns an empty name service. If spawned is true, it passes all questions to the parent job.
 func NewNames(spawned bool) Names { return Names{spawned: spawned} }
 
 func (s *Names) do(e NameEffect) { s.out = append(s.out, e) }
 
-// done returns what was done since the last event.
+// done returns the effects of the current event.
 func (s *Names) done() []NameEffect {
 	out := s.out
 	s.out = s.out[:0]
 	return out
 }
 
-// Question takes what a job wants: a spawned one, or this one (0).
+// Question handles the question m of a rank. from is the number of its job, which is a spawned job or 0 for this job.
 func (s *Names) Question(from uint32, m rankwire.Name) []NameEffect {
 	if s.spawned {
 		if s.asked == nil {
@@ -86,7 +87,7 @@ func (s *Names) Question(from uint32, m rankwire.Name) []NameEffect {
 	return s.done()
 }
 
-// Answered takes the parent's answer to one of the questions that it was asked.
+// Answered handles the answer m of the parent job, and sends it to the rank that has asked the question.
 func (s *Names) Answered(m rankwire.Name) []NameEffect {
 	if of, known := s.asked[m.ID]; known {
 		delete(s.asked, m.ID)
@@ -96,7 +97,7 @@ func (s *Names) Answered(m rankwire.Name) []NameEffect {
 	return s.done()
 }
 
-// JobEnded drops the lookups of a spawned job that wait.
+// JobEnded drops the waiting lookups of a spawned job that has ended. Its published ports remain.
 func (s *Names) JobEnded(ended uint32) {
 	for service, waiting := range s.waiting {
 		left := slices.DeleteFunc(waiting, func(q nameQuestion) bool { return q.job == ended })
@@ -106,11 +107,13 @@ func (s *Names) JobEnded(ended uint32) {
 	}
 }
 
+// answer sends the answer m to the rank m.Rank of a job.
 func (s *Names) answer(to uint32, m rankwire.Name) {
 	s.do(NameEffect{Do: AnswerName, Job: to, Name: m})
 }
 
-// serve does what is wanted of the table, and answers all whom that concerns.
+// serve answers the question m of a job. If m publishes a service, serve also answers the lookups that wait for it. A
+// lookup with Wait of a service that is not published is answered later, unless too many wait already.
 func (s *Names) serve(from uint32, m rankwire.Name) {
 	p, known := s.ports[m.Service]
 	switch m.Do {
@@ -140,6 +143,7 @@ func (s *Names) serve(from uint32, m rankwire.Name) {
 	s.answer(from, m)
 }
 
+// publish adds a service that is not published yet.
 func (s *Names) publish(m rankwire.Name) {
 	if s.ports == nil {
 		s.ports = map[string]port{}
@@ -148,6 +152,7 @@ func (s *Names) publish(m rankwire.Name) {
 	s.bytes += len(m.Service) + len(m.Port)
 }
 
+// remove unpublishes a service. If the service is not published, it does nothing.
 func (s *Names) remove(service string) {
 	if p, known := s.ports[service]; known {
 		s.bytes -= len(service) + len(p.text)
@@ -155,7 +160,7 @@ func (s *Names) remove(service string) {
 	}
 }
 
-// serveWaiting answers lookups that have waited for a service, as long as it has a port.
+// serveWaiting answers the lookups that wait for a service, oldest first. It stops when a lookup has removed the port.
 func (s *Names) serveWaiting(service string) {
 	waiting := s.waiting[service]
 	delete(s.waiting, service)

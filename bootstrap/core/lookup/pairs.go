@@ -19,12 +19,13 @@ type PairEffect struct {
 // Pairs decides which ranks of a node are connected by socket pairs. NewPairs makes it; the zero value is not usable.
 type Pairs struct {
 	own   *subtree.Ranks
-	asked map[pair]bool // true when there is nothing to wait for any more
-	early []pair        // whose ranks have not both joined
-	again []pair        // connected, and asked for again: one of them may have ended
-	out   []PairEffect
+	asked map[pair]bool // all requested pairs; true if the request was answered by a socket or a refusal
+	early []pair        // pairs without an answer, because one of the ranks has not joined yet
+	again []pair        // pairs that were requested again after their answer; Retry checks whether a rank has left
+	out   []PairEffect  // effects of the current event
 }
 
+// pair represents two ranks of the node, the lower slot first.
 type pair struct{ low, high job.Slot }
 
 // NewPairs returns the Pairs of a node. own has the ranks of the node.
@@ -32,14 +33,14 @@ func NewPairs(own *subtree.Ranks) Pairs { return Pairs{own: own} }
 
 func (p *Pairs) do(e PairEffect) { p.out = append(p.out, e) }
 
-// done returns what was done since the last event.
+// done returns the effects of the current event.
 func (p *Pairs) done() []PairEffect {
 	out := p.out
 	p.out = p.out[:0]
 	return out
 }
 
-// Ask takes the request of rank a for a socket to b. Both may ask for the same one.
+// Ask handles the request of rank a for a socket to rank b. If both ranks request it, they are connected once.
 func (p *Pairs) Ask(a, b job.Slot) []PairEffect {
 	if a == b || !p.own.Has(b) {
 		p.do(PairEffect{A: a, B: b, What: rankwire.NoRank})
@@ -50,7 +51,7 @@ func (p *Pairs) Ask(a, b job.Slot) []PairEffect {
 		if settled && !slices.Contains(p.again, key) {
 			p.again = append(p.again, key)
 		}
-		return nil // asked for by both, or connected already
+		return nil // the pair was requested before
 	}
 	if p.asked == nil {
 		p.asked = map[pair]bool{}
@@ -60,14 +61,14 @@ func (p *Pairs) Ask(a, b job.Slot) []PairEffect {
 	return p.done()
 }
 
-// Forget drops what earlier programs of a rank have asked for, and been asked for.
+// Forget drops all requests for pairs with the given rank, because a new program of the rank replaces the old one.
 func (p *Pairs) Forget(rank job.Slot) {
 	of := func(key pair) bool { return key.low == rank || key.high == rank }
 	maps.DeleteFunc(p.asked, func(key pair, _ bool) bool { return of(key) })
 	p.again = slices.DeleteFunc(p.again, of)
 }
 
-// Retry looks again at pairs of which one rank was not ready: one has joined or ended.
+// Retry answers requests that could not be answered before. It is called when a rank of the node has joined or ended.
 func (p *Pairs) Retry() []PairEffect {
 	early := p.early
 	p.early = nil
@@ -85,7 +86,8 @@ func (p *Pairs) Retry() []PairEffect {
 	return p.done()
 }
 
-// try connects two ranks if both can take it.
+// try connects the two ranks if both have joined and run programs of the same number. If one of them has left, it
+// refuses the request. Otherwise it leaves the request to Retry.
 func (p *Pairs) try(key pair) {
 	a, b := p.own.Of(key.low), p.own.Of(key.high)
 	switch {
@@ -102,10 +104,10 @@ func (p *Pairs) try(key pair) {
 	p.asked[key] = true
 }
 
-// refuse tells a rank that the other one has ended.
+// refuse tells the rank alive that the rank dead has ended or failed.
 func (p *Pairs) refuse(alive, dead job.Slot) {
 	if !p.own.Of(alive).Joined() {
-		return // it asks when it wants one; until then its first frame is Welcome
+		return // its first frame must be Welcome; it can request the pair after that
 	}
 	what := rankwire.Exited
 	if p.own.Of(dead).Failed() {
