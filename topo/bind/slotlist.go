@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// maxIndex is an upper limit: the number of a package or core in a slot list must be less.
+// maxIndex is an exclusive upper limit of the numbers of packages and cores in a slot list.
 const maxIndex = 1 << 16
 
-// Slot is some cores: of a package, or of the whole node.
+// Slot represents consecutive cores of a package or of the whole node.
 type Slot struct {
-	Package int // -1: of the node
-	First   int // the first core, counted in the package or node
-	Count   int // 0: all
+	Package int // number of the package, or -1 for the whole node
+	First   int // number of the first core within the package or node, from 0
+	Count   int // number of cores; 0 means all cores of the package or node
 }
 
 // ParseSlots parses a slot list, such as "0:1-3,5;1:*" or "2-4". The number before a colon is a package, and the cores
@@ -52,6 +52,7 @@ func ParseSlots(text string) (all []Slot, err error) {
 	return all, nil
 }
 
+// coreIndex parses the number of a package or core in a slot list.
 func coreIndex(text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 || n >= maxIndex || text[0] == '+' {
