@@ -8,13 +8,13 @@ import (
 	"ibrun/topo/bind"
 )
 
-// MaxFileRanks is the largest number of ranks in a rank file. Ranks are numbered from 0 to MaxFileRanks-1.
+// MaxFileRanks is the maximum number of ranks in a rank file. Ranks are numbered from 0 to MaxFileRanks-1.
 const MaxFileRanks = 1 << 20
 
-// RankPlace is the host and the cores that a rank file gives to one rank.
+// RankPlace represents the host and the cores that a rank file assigns to one rank.
 type RankPlace struct {
-	Host  string // name of the host; empty: the host has the number Index
-	Index int    // number of a host in the list of hosts, from 0 ("+nINDEX" in the file)
+	Host  string // name of the host; if empty, Index selects the host
+	Index int    // position of the host in the list of hosts, from 0 ("+nINDEX" in the file)
 	Slots string // the cores, in the form of bind.ParseSlots
 }
 
@@ -53,6 +53,7 @@ func RankFile(name string, content []byte) ([]RankPlace, error) {
 	return all, nil
 }
 
+// entry parses a line of a rank file that has no comment and is not empty.
 func entry(line string) (rank int, e RankPlace, err error) {
 	const form = "write rank 0=host slot=0:1"
 	rest, ok := strings.CutPrefix(line, "rank")
