@@ -16,7 +16,7 @@ import (
 	"ibrun/internal/job"
 )
 
-// traceOf returns the lines that --trace-events writes for an event of an agent and its effects.
+// traceOf returns the lines that --trace-events writes at the time now for an event of an agent and its effects.
 func traceOf(now time.Duration, ev core.Event, effects []core.Effect) []string {
 	text := trace.Event(nil, now, ev)
 	for _, e := range effects {
@@ -25,9 +25,10 @@ func traceOf(now time.Duration, ev core.Event, effects []core.Effect) []string {
 	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 }
 
-// TestTraces collects the traces of all agents of a job. A trace must have a line for each event and each effect. Times
-// must never decrease. No trace may contain the job's secret, arguments, environment, values, addresses, input or
-// output. The trace of one node must contain certain events and effects in order.
+// TestTraces runs a simulated job and collects the traces of all its agents. A trace must have a line for each event
+// and each effect. Times must never decrease. No trace may contain the job's secret, arguments, environment, values,
+// addresses, input or output, in text, decimal or hexadecimal form. The trace of node000002 must contain the main
+// events and effects of a job from launch to end, in order.
 func TestTraces(t *testing.T) {
 	const hidden, port = "hidden", 60606
 	cfg := plan(3, 2, "chain")
@@ -93,8 +94,8 @@ func TestTraces(t *testing.T) {
 		"event RankExited Rank=2", "effect Send To=-1 Msg=Exit{", "effect Finish")
 }
 
-// requireOrder requires that lines contains, in this order and possibly with other lines between them, a line for each
-// text of want. The line must begin with the text after its time.
+// requireOrder requires that lines of a trace contain the texts of want in order. Each text must be in a line of its
+// own, directly after the time at the beginning of the line. Other lines may be between these lines.
 func requireOrder(t *testing.T, lines []string, want ...string) {
 	t.Helper()
 	rest := lines
