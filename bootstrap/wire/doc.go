@@ -1,5 +1,5 @@
-// Package wire contains the messages between agents, encodes them as frames, and decodes them. Package rankwire
-// contains the messages that agents relay for ranks, which are also in Vocabulary. The package performs no I/O. The
+// Package wire contains the messages between agents, encodes them as frames, and decodes them. Messages that agents
+// relay for ranks are in package rankwire, but Vocabulary contains their kinds, too. The package performs no I/O. The
 // file schema.txt describes the messages of both packages, and the files *_gen.go are generated from it.
 package wire
 
@@ -17,9 +17,9 @@ import (
 
 // Values of Joined.How.
 const (
-	JoinedTaken  uint8 = iota // the agent of the job has taken the link
+	JoinedTaken  uint8 = iota // the agent of the job has accepted the link, and its sender is the new parent
 	JoinedNobody              // no agent of the job runs on the node, or it has not answered
-	JoinedOther               // the agent has a parent that is nearer to the root than the sender of Join
+	JoinedOther               // the agent has refused the link: its parent is nearer to the root than the sender
 )
 
 // NoInput is the value of State.Input for an agent that replaces a lost agent. The restarted ranks of such an agent get
@@ -40,13 +40,14 @@ func (m Session) Nodes() NodeSpans {
 	})
 }
 
-// TimingsOf returns the list of the given times of nodes. It takes an iterator, so that the caller needs no slice.
+// TimingsOf returns a list of the launch times of nodes. It takes an iterator, so that the caller needs no slice.
 func TimingsOf(nodes iter.Seq[job.NodeTimes]) Timings {
 	return frame.ListOf[job.NodeTimes, nodeTimesCodec](nodes)
 }
 
-// verify returns an error if a node of Nodes or Share is not in the layout of the job, has a different number of ranks
-// in it, or is listed twice, or if the parts of Share are not in ascending order with a gap between neighbours.
+// verify returns an error if Nodes and Share contradict the layout of the job, or if they contain a node twice. It also
+// returns an error if the parts of Share are not in ascending order with a gap between neighbours. Nodes and Share
+// contradict the layout if they contain a node that is not in it, or give a node another number of ranks.
 func (m *Launch) verify() error {
 	l, next := m.Job.Layout, job.NodeIndex(0)
 	for i, p := range m.Share {
@@ -65,7 +66,8 @@ func (m *Launch) verify() error {
 	return nil
 }
 
-// verify returns an error if Parts are not in ascending order with a gap between neighbours, or do not contain Head.
+// verify returns an error if Parts are not in ascending order with a gap between neighbours, if they exceed
+// job.MaxNodes, or if they do not contain Head. It accepts empty Parts with any Head.
 func (m *Below) verify() error {
 	next, has := uint64(0), len(m.Parts) == 0
 	for i, p := range m.Parts {
@@ -83,10 +85,11 @@ func (m *Below) verify() error {
 	return nil
 }
 
-// verify returns an error if Floors are not in ascending order of ranks, or not above Everyone.
+// verify returns an error if Floors are not in ascending order of ranks, or if an epoch in them is not greater than
+// Everyone.
 func (m *Standing) verify() error { return floorsInOrder(m.Floors, m.Everyone) }
 
-// verify returns an error if Floors are not in ascending order of ranks, or have an epoch of 0.
+// verify returns an error if Floors are not in ascending order of ranks, or if an epoch in them is 0.
 func (m *Enter) verify() error { return floorsInOrder(m.Floors, 0) }
 
 // floorsInOrder returns an error if floors are not in strictly ascending order of ranks, or if the epoch of one of them
@@ -100,10 +103,11 @@ func floorsInOrder(floors []RankFloor, everyone uint16) error {
 	return nil
 }
 
-// restartEpoch reports whether an epoch is that of the first program after a restart.
+// restartEpoch reports whether epoch belongs to a rank that was restarted, and to the first program of that start.
 func restartEpoch(epoch uint16) bool { return job.StartOf(epoch) > 0 && job.ProgramOf(epoch) == 1 }
 
-// blocks returns a function that returns an error if a node block has more than rankwire.MaxValue bytes.
+// blocks returns a function that checks one encoded node block (fabric.Block). It refuses a block of more than
+// rankwire.MaxValue bytes.
 func blocks() func([]byte) error {
 	return func(block []byte) error {
 		if len(block) > rankwire.MaxValue {

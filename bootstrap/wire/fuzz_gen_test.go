@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// FuzzParse checks that each message has one encoded form: a decoded frame is encoded to the same bytes. The
-// corpus begins with all samples.
+// FuzzParse requires that each message has only one encoded form: a frame that can be decoded is encoded to the
+// same bytes again. The seed corpus contains the samples of all messages.
 func FuzzParse(f *testing.F) { suite().Fuzz(f) }
 
 // view returns the elements of v if it is a list, and otherwise the result of showOpaque.

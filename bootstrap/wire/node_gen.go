@@ -116,7 +116,7 @@ func (placementCodec) Decode(r *frame.Decoder) (m Placement) {
 	return m
 }
 
-// DecodePlacements reads a list from r and checks its elements. Errors are kept in r.
+// DecodePlacements reads a list from r and checks its elements. If it fails, r.Err returns the error.
 func DecodePlacements(r *frame.Decoder) Placements {
 	return frame.DecodeList[Placement, placementCodec](r, 7, nil)
 }
@@ -168,7 +168,7 @@ func EncodeNodeTimes(w *frame.Encoder, m *job.NodeTimes) {
 	w.Time(m.Error)
 }
 
-// DecodeNodeTimes reads m from r. Errors are kept in r.
+// DecodeNodeTimes reads m from r. If it fails, r.Err returns the error.
 func DecodeNodeTimes(r *frame.Decoder, m *job.NodeTimes) {
 	m.Node = job.NodeIndex(r.U32())
 	m.Parent = job.NodeIndex(r.U32())
@@ -193,7 +193,7 @@ func (nodeTimesCodec) Decode(r *frame.Decoder) (m job.NodeTimes) {
 	return m
 }
 
-// DecodeTimings reads a list from r and checks its elements. Errors are kept in r.
+// DecodeTimings reads a list from r and checks its elements. If it fails, r.Err returns the error.
 func DecodeTimings(r *frame.Decoder) Timings {
 	return frame.DecodeList[job.NodeTimes, nodeTimesCodec](r, 6, nil)
 }

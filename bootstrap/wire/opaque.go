@@ -21,8 +21,8 @@ func EncodeNodes(w *frame.Encoder, n job.Nodes) {
 	}
 }
 
-// DecodeNodes reads a table of nodes from r. The table keeps its runs in encoded form. If DecodeNodes fails, r.Err
-// returns the error.
+// DecodeNodes reads a table of nodes from r. The table stores its runs in encoded form to save memory. If DecodeNodes
+// fails, r.Err returns the error.
 func DecodeNodes(r *frame.Decoder) job.Nodes {
 	base := job.Slot(r.U32())
 	nodes, ranks := uint64(0), uint64(base)
@@ -55,7 +55,7 @@ func DecodeNodes(r *frame.Decoder) job.Nodes {
 	}
 	n, ok := job.UnpackNodes(base, runs, string(packed))
 	if !ok {
-		r.Fail(frame.ErrCanonical) // two runs could be joined
+		r.Fail(frame.ErrCanonical) // two neighbouring runs can be merged into one
 	}
 	return n
 }
@@ -63,8 +63,8 @@ func DecodeNodes(r *frame.Decoder) job.Nodes {
 // runLeast is the minimum size of a run of nodes in encoded form, in bytes.
 const runLeast = 9
 
-// EncodePrograms appends the encoded form of programs to w. It omits Env, Drop and Dir of a program if they are equal
-// to those of the previous one, because a job with --multi-prog can have a thousand programs with the same environment.
+// EncodePrograms appends the encoded form of programs to w. It omits Env, Drop and Dir of a program if the previous
+// program has the same values, because a job with --multi-prog can have a thousand programs with the same environment.
 func EncodePrograms(w *frame.Encoder, programs []job.Program) {
 	w.Uint(uint64(len(programs)))
 	for i, p := range programs {

@@ -122,7 +122,7 @@ func EncodeStatusRun(w *frame.Encoder, m *job.StatusRun) {
 	rankwire.EncodeStatus(w, &m.Status)
 }
 
-// DecodeStatusRun reads m from r. Errors are kept in r.
+// DecodeStatusRun reads m from r. If it fails, r.Err returns the error.
 func DecodeStatusRun(r *frame.Decoder, m *job.StatusRun) {
 	m.First = job.Slot(r.U32())
 	m.Count = r.U32()
@@ -138,7 +138,7 @@ func (statusRunCodec) Decode(r *frame.Decoder) (m job.StatusRun) {
 	return m
 }
 
-// DecodeEndings reads a list from r and checks its elements. Errors are kept in r.
+// DecodeEndings reads a list from r and checks its elements. If it fails, r.Err returns the error.
 func DecodeEndings(r *frame.Decoder) Endings {
 	return frame.DecodeList[job.StatusRun, statusRunCodec](r, 5, endingsInOrder())
 }
@@ -149,7 +149,7 @@ func EncodeMPIFindings(w *frame.Encoder, m *job.MPIFindings) {
 	w.Text(m.Library)
 }
 
-// DecodeMPIFindings reads m from r. Errors are kept in r.
+// DecodeMPIFindings reads m from r. If it fails, r.Err returns the error.
 func DecodeMPIFindings(r *frame.Decoder, m *job.MPIFindings) {
 	m.SpokePMI = r.Bool()
 	m.Library = r.TextUpTo(frame.MaxSize)

@@ -109,7 +109,7 @@ func EncodeRequest(w *frame.Encoder, m *ccs.Request) {
 	w.Bytes(m.Data)
 }
 
-// DecodeRequest reads m from r. Errors are kept in r.
+// DecodeRequest reads m from r. If it fails, r.Err returns the error.
 func DecodeRequest(r *frame.Decoder, m *ccs.Request) {
 	m.Handler = r.TextUpTo(frame.MaxSize)
 	m.PE = int32(r.U32())
@@ -169,7 +169,7 @@ func (memberSpanCodec) Decode(r *frame.Decoder) (m MemberSpan) {
 	return m
 }
 
-// DecodeMemberSpans reads a list from r and checks its elements. Errors are kept in r.
+// DecodeMemberSpans reads a list from r and checks its elements. If it fails, r.Err returns the error.
 func DecodeMemberSpans(r *frame.Decoder) MemberSpans {
 	return frame.DecodeList[MemberSpan, memberSpanCodec](r, 3, membersInOrder())
 }

@@ -55,7 +55,7 @@ func EncodeWindow(w *frame.Encoder, m *job.Window) {
 	w.U16(m.Cols)
 }
 
-// DecodeWindow reads m from r. Errors are kept in r.
+// DecodeWindow reads m from r. If it fails, r.Err returns the error.
 func DecodeWindow(r *frame.Decoder, m *job.Window) {
 	m.Rows = r.U16()
 	m.Cols = r.U16()
@@ -67,7 +67,7 @@ func EncodePart(w *frame.Encoder, m *job.Part) {
 	EncodeNodes(w, m.Nodes)
 }
 
-// DecodePart reads m from r. Errors are kept in r.
+// DecodePart reads m from r. If it fails, r.Err returns the error.
 func DecodePart(r *frame.Decoder, m *job.Part) {
 	m.First = job.NodeIndex(r.U32())
 	m.Nodes = DecodeNodes(r)
@@ -92,7 +92,7 @@ func (nodeSpanCodec) Decode(r *frame.Decoder) (m NodeSpan) {
 	return m
 }
 
-// DecodeNodeSpans reads a list from r and checks its elements. Errors are kept in r.
+// DecodeNodeSpans reads a list from r and checks its elements. If it fails, r.Err returns the error.
 func DecodeNodeSpans(r *frame.Decoder) NodeSpans {
 	return frame.DecodeList[NodeSpan, nodeSpanCodec](r, 2, nodesInOrder())
 }
@@ -104,7 +104,7 @@ func EncodeLimit(w *frame.Encoder, m *job.Limit) {
 	w.U64(m.Hard)
 }
 
-// DecodeLimit reads m from r. Errors are kept in r.
+// DecodeLimit reads m from r. If it fails, r.Err returns the error.
 func DecodeLimit(r *frame.Decoder, m *job.Limit) {
 	m.Resource = r.Byte()
 	m.Soft = r.U64()
@@ -125,7 +125,7 @@ func EncodeOutput(w *frame.Encoder, m *job.Output) {
 	EncodeWindow(w, &m.Window)
 }
 
-// DecodeOutput reads m from r. Errors are kept in r.
+// DecodeOutput reads m from r. If it fails, r.Err returns the error.
 func DecodeOutput(r *frame.Decoder, m *job.Output) {
 	m.StdoutFile = r.TextUpTo(frame.MaxSize)
 	m.StderrFile = r.TextUpTo(frame.MaxSize)
@@ -145,7 +145,7 @@ func EncodeStdin(w *frame.Encoder, m *job.Stdin) {
 	w.U32(uint32(m.Rank))
 }
 
-// DecodeStdin reads m from r. Errors are kept in r.
+// DecodeStdin reads m from r. If it fails, r.Err returns the error.
 func DecodeStdin(r *frame.Decoder, m *job.Stdin) {
 	m.Mode = job.StdinMode(r.Byte())
 	frame.Within(r, m.Mode, 0, job.StdinAll)
@@ -159,7 +159,7 @@ func EncodeNumberedHosts(w *frame.Encoder, m *job.NumberedHosts) {
 	w.U32(m.Step)
 }
 
-// DecodeNumberedHosts reads m from r. Errors are kept in r.
+// DecodeNumberedHosts reads m from r. If it fails, r.Err returns the error.
 func DecodeNumberedHosts(r *frame.Decoder, m *job.NumberedHosts) {
 	m.Hosts = r.TextUpTo(frame.MaxSize)
 	m.First = r.U32()
@@ -204,7 +204,7 @@ func EncodeLaunchOptions(w *frame.Encoder, m *job.LaunchOptions) {
 	w.Bool(m.Hold)
 }
 
-// DecodeLaunchOptions reads m from r. Errors are kept in r.
+// DecodeLaunchOptions reads m from r. If it fails, r.Err returns the error.
 func DecodeLaunchOptions(r *frame.Decoder, m *job.LaunchOptions) {
 	m.Launcher = r.TextUpTo(frame.MaxSize)
 	m.Exec = frame.DecodeSlice(r, 1, func() (v string) {
@@ -265,7 +265,7 @@ func EncodeBinding(w *frame.Encoder, m *job.Binding) {
 	w.Bool(m.Data)
 }
 
-// DecodeBinding reads m from r. Errors are kept in r.
+// DecodeBinding reads m from r. If it fails, r.Err returns the error.
 func DecodeBinding(r *frame.Decoder, m *job.Binding) {
 	m.Map = job.Object(r.Byte())
 	frame.Within(r, m.Map, 0, job.Package)
@@ -297,7 +297,7 @@ func EncodeRankVariable(w *frame.Encoder, m *job.RankVariable) {
 	w.Byte(uint8(m.Fact))
 }
 
-// DecodeRankVariable reads m from r. Errors are kept in r.
+// DecodeRankVariable reads m from r. If it fails, r.Err returns the error.
 func DecodeRankVariable(r *frame.Decoder, m *job.RankVariable) {
 	m.Name = r.TextUpTo(frame.MaxSize)
 	m.Fact = job.Fact(r.Byte())
@@ -338,7 +338,7 @@ func EncodeJob(w *frame.Encoder, m *job.Job) {
 	}
 }
 
-// DecodeJob reads m from r. Errors are kept in r.
+// DecodeJob reads m from r. If it fails, r.Err returns the error.
 func DecodeJob(r *frame.Decoder, m *job.Job) {
 	m.ID = r.TextUpTo(frame.MaxSize)
 	r.Raw(m.Secret[:])

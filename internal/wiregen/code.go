@@ -8,12 +8,13 @@ import (
 	"strings"
 )
 
-// senders maps each sender of the schema to its constant of package frame.
+// senders maps each word for a sender in the schema to a constant of package frame.
 var senders = map[string]string{
 	"down": "frame.Parent", "up": "frame.Child", "rank": "frame.Rank", "agent": "frame.Agent", "root": "frame.Root",
 }
 
-// imports lists the packages that generated code may import. A generated file imports those whose names it contains.
+// imports lists the packages that generated code may import. A generated file imports a package if its text contains
+// the package's name and a dot.
 var imports = []struct{ name, path string }{
 	{"fmt", "fmt"}, {"math", "math"}, {"slices", "slices"}, {"testing", "testing"}, {"time", "time"},
 	{"frame", "ibrun/bootstrap/wire/frame"}, {"frametest", "ibrun/bootstrap/wire/frame/frametest"},
@@ -24,15 +25,15 @@ var imports = []struct{ name, path string }{
 // folders maps the packages of the schema to their folders, relative to the root of the repository.
 var folders = map[string]string{"rankwire": "bootstrap/wire/rankwire", "wire": "bootstrap/wire"}
 
-// generator writes the body of one generated file, without its imports.
+// generator writes one generated Go file, without the package clause and the imports.
 type generator struct {
 	*schema
-	pkg  string // package of the file
-	file string // name in the line "file NAME" of the schema; empty for a file about all messages of the package
+	pkg  string // name of the Go package
+	file string // NAME of the line "file NAME" of the schema; empty for kinds_gen.go and fuzz_gen_test.go
 	strings.Builder
 }
 
-// f formats text like fmt.Sprintf and appends it to the file.
+// f formats its arguments like fmt.Sprintf and appends the result to the file.
 func (g *generator) f(format string, args ...any) { fmt.Fprintf(g, format, args...) }
 
 // code returns the generated Go files. The keys are paths relative to the root of the repository.
@@ -65,8 +66,8 @@ func (s *schema) code() (map[string][]byte, error) {
 	return files, nil
 }
 
-// own returns the declarations of package g.pkg that have one of the given kinds and, if g.file is not empty, are below
-// the line of that file.
+// own returns the declarations of package g.pkg that have one of the given kinds. If g.file is not empty, it returns
+// only those that the schema assigns to that file.
 func (g *generator) own(kinds ...string) (list []*decl) {
 	for _, d := range g.all {
 		if d.pkg == g.pkg && (g.file == "" || d.file == g.file) && slices.Contains(kinds, d.kind) {
@@ -76,14 +77,15 @@ func (g *generator) own(kinds ...string) (list []*decl) {
 	return list
 }
 
-// declarations writes a file of the schema: types, the functions that encode and decode them, and methods of messages.
+// declarations writes NAME_gen.go for a line "file NAME" of the schema: the types, the functions that encode and decode
+// them, and the methods of messages.
 func (g *generator) declarations() {
 	g.types()
 	g.codec()
 	g.methods()
 }
 
-// types writes enums, structs and lists.
+// types writes the Go types of enums, messages, structs and lists.
 func (g *generator) types() {
 	for _, d := range g.own("enum", "message", "type", "list") {
 		g.f("\n%s", comments(d.doc))
@@ -113,7 +115,7 @@ func (g *generator) types() {
 	}
 }
 
-// comments returns the lines as Go comments.
+// comments returns the given lines as lines of a Go comment.
 func comments(lines []string) (text string) {
 	for _, line := range lines {
 		text += "// " + line + "\n"
@@ -121,16 +123,17 @@ func comments(lines []string) (text string) {
 	return text
 }
 
-// codecOf returns the name of the generated type that encodes and decodes the elements of a list.
+// codecOf returns the name of the generated type that encodes and decodes the elements of a list, such as
+// "nodeSpanCodec".
 func codecOf(list *decl) string {
 	name := base(list.elem.typ)
 	return strings.ToLower(name[:1]) + name[1:] + "Codec"
 }
 
-// base returns the name of a type without its package.
+// base returns the name of a type without its package: "Slot" for "job.Slot".
 func base(typ string) string { return typ[strings.LastIndex(typ, ".")+1:] }
 
-// codec writes the functions and methods that encode and decode types.
+// codec writes the functions and methods that encode and decode messages, structs and lists.
 func (g *generator) codec() {
 	for _, d := range g.own("message", "type", "extern", "list") {
 		fields := d.fields
@@ -157,13 +160,13 @@ func (g *generator) codec() {
 		case "extern":
 			g.f("\n// Encode%[1]s appends the encoded form of m to w.\n"+
 				"func Encode%[1]s(w *frame.Encoder, m *%[2]s) {\n%[3]s}\n\n"+
-				"// Decode%[1]s reads m from r. Errors are kept in r.\n"+
+				"// Decode%[1]s reads m from r. If it fails, r.Err returns the error.\n"+
 				"func Decode%[1]s(r *frame.Decoder, m *%[2]s) {\n%[4]s}\n", base(d.name), d.name,
 				enc, dec)
 		case "list":
 			g.f("\nfunc (%[1]s) Encode(w *frame.Encoder, m %[2]s) {\n%[3]s}\n\n"+
 				"func (%[1]s) Decode(r *frame.Decoder) (m %[2]s) {\n%[4]sreturn m\n}\n\n"+
-				"// Decode%[5]s reads a list from r and checks its elements. Errors are kept in r.\n"+
+				"// Decode%[5]s reads a list from r and checks its elements. If it fails, r.Err returns the error.\n"+
 				"func Decode%[5]s(r *frame.Decoder) %[5]s {\n"+
 				"return frame.DecodeList[%[2]s, %[1]s](r, %[6]d, %[7]s)\n}\n", codecOf(d), d.elem.typ, enc, dec, d.name,
 				g.least(g.pkg, d.elem), cmp.Or(d.elem.each, "nil"))
@@ -174,11 +177,12 @@ func (g *generator) codec() {
 	}
 }
 
-// field returns Go statements that encode or decode the expression x, which has the type of f. The statements in dec
-// also check the limits of f.
+// field returns the Go statements that encode the expression x, and those that decode a value and assign it to x. The
+// type of x is that of f. The statements in dec also check the limits of f.
 func (g *generator) field(f field, x string) (enc, dec string) {
 	d := g.lookup(g.pkg, f.typ)
-	// f.low and f.high limit the value of the Go expression size. If f.high is empty, most takes its place.
+	// The statements in dec check that the Go expression size is between f.low and f.high. The expression most replaces
+	// an empty f.high.
 	size, most := "len("+x+")", "math.MaxInt32"
 	switch of, length, isArray := elem(f.typ); {
 	case f.typ == "string", f.typ == "[]byte":
@@ -192,7 +196,7 @@ func (g *generator) field(f field, x string) (enc, dec string) {
 		enc = fmt.Sprintf("w.%s(%s)\n", write, text)
 		dec = fmt.Sprintf("%s = r.%s(%s)\n", x, read, cmp.Or(f.high, f.cut, "frame.MaxSize"))
 		if f.low == "" {
-			f.high = "" // the decoder's method checks it
+			f.high = "" // the method of frame.Decoder in dec checks this limit
 		}
 	case g.form(g.pkg, f) == "b32":
 		enc, dec = fmt.Sprintf("w.Raw(%s[:])\n", x), fmt.Sprintf("r.Raw(%s[:])\n", x)
@@ -242,8 +246,8 @@ func (g *generator) field(f field, x string) (enc, dec string) {
 	return enc, dec
 }
 
-// function returns the name of the function that encodes or decodes the type typ, as "EncodePrograms" for
-// []job.Program. The argument verb is "Encode" or "Decode".
+// function returns the name of the Go function that encodes or decodes the type typ, such as "EncodePrograms" for
+// []job.Program. verb is "Encode" or "Decode".
 func (g *generator) function(verb, typ string) string {
 	name := verb + base(typ)
 	if typ[0] == '[' {
@@ -255,7 +259,8 @@ func (g *generator) function(verb, typ string) string {
 	return name
 }
 
-// convert returns a Go expression that converts x from the type from to the type to.
+// convert returns a Go expression that converts the expression x from one type to another. If the types are equal, the
+// result is x.
 func convert(to, from, x string) string {
 	if to == from {
 		return x
@@ -263,7 +268,8 @@ func convert(to, from, x string) string {
 	return to + "(" + x + ")"
 }
 
-// least returns a lower bound of the size of a field in encoded form, in bytes.
+// least returns a lower bound of the size of a field in encoded form, in bytes. Decoders use it to refuse a list that
+// cannot fit into the rest of a frame.
 func (s *schema) least(pkg string, f field) (n int) {
 	d := s.lookup(pkg, f.typ)
 	switch {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// kinds writes kinds_gen.go: the limits, the constants of the kinds, and the vocabulary.
+// kinds writes kinds_gen.go: the constants of the schema, the constants of the message kinds, and the vocabulary.
 func (g *generator) kinds() {
 	g.f("// Limits of messages and their fields.\nconst (\n")
 	for _, d := range g.own("const") {
@@ -49,7 +49,7 @@ func (g *generator) kinds() {
 	g.f("}\n")
 }
 
-// methods writes the methods Kind and String of messages, and the functions that parse them.
+// methods writes the methods Kind and String of messages, and the functions that decode a frame to a message.
 func (g *generator) methods() {
 	for _, d := range g.own("message") {
 		g.f("\n// Kind returns Kind%[1]s.\nfunc (%[1]s) Kind() frame.Kind { return Kind%[1]s }\n", d.name)
@@ -75,10 +75,10 @@ func (s *schema) messages() (list []*decl) {
 	return list
 }
 
-// text returns the format and the arguments with which the generated method String formats d, a message or a struct in
-// one: numbers, flags and strings, and the lengths of lists, slices and bytes. It puts prefix before the names of
-// fields, and m before their Go expressions. It leaves out pointers, arrays and opaque types, so String does not show
-// a job, which has a secret.
+// text returns the arguments of fmt.Sprintf by which the generated method String formats d, which is a message or a
+// struct in a message. The format shows numbers, flags and strings, and the lengths of lists, slices and byte strings.
+// prefix precedes the names of fields in the format, and m precedes them in the arguments. The format omits pointers,
+// arrays and opaque types, so that String does not show the secret of a job.
 func (g *generator) text(d *decl, prefix, m string) (format string, args []string) {
 	for _, f := range d.fields {
 		t := g.lookup(d.pkg, f.typ)
@@ -109,11 +109,11 @@ func (g *generator) text(d *decl, prefix, m string) (format string, args []strin
 	return format, args
 }
 
-// fuzz writes fuzz_gen_test.go: the fuzz target of a package, and the function view, which its tests use to compare
-// lists.
+// fuzz writes fuzz_gen_test.go: the fuzz target of a package, and the function view, by which the tests of the package
+// compare lists.
 func (g *generator) fuzz() {
-	g.f(`// FuzzParse checks that each message has one encoded form: a decoded frame is encoded to the same bytes. The
-// corpus begins with all samples.
+	g.f(`// FuzzParse requires that each message has only one encoded form: a frame that can be decoded is encoded to the
+// same bytes again. The seed corpus contains the samples of all messages.
 func FuzzParse(f *testing.F) { suite().Fuzz(f) }
 
 // view returns the elements of v if it is a list, and otherwise the result of showOpaque.

@@ -1,6 +1,6 @@
-// Command wiregen generates the types and the codec of all messages, and the tables of docs/dev/protocol.md, from
-// bootstrap/wire/schema.txt. The head of that file describes the syntax of the schema. Run the command with
-// "go generate ./bootstrap/wire".
+// Command wiregen generates the Go types of all messages, the code that encodes and decodes them, and the tables of
+// docs/dev/protocol.md. Its input is bootstrap/wire/schema.txt, which describes its own syntax at the beginning. Run
+// the command with "go generate ./bootstrap/wire".
 package main
 
 import (
@@ -16,7 +16,7 @@ const (
 	pageFile   = "docs/dev/protocol.md"
 )
 
-// Lines of pageFile before and after the generated tables.
+// The generated tables replace the text between these two lines of pageFile.
 const (
 	tablesBegin = "<!-- wiregen: begin -->\n"
 	tablesEnd   = "<!-- wiregen: end -->\n"
@@ -36,8 +36,8 @@ func main() {
 	}
 }
 
-// generate returns the contents of all generated files. The keys are paths relative to root, the root of the
-// repository. The page is included, with its hand-written text as it is on disk.
+// generate returns the contents of all generated files. root is the path of the root of the repository, and the keys
+// are paths relative to it. The result includes pageFile, with the hand-written text of the file on disk.
 func generate(root string) (map[string][]byte, error) {
 	text, err := os.ReadFile(filepath.Join(root, schemaFile))
 	if err != nil {

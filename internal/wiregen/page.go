@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-// directions replaces the senders of the schema by the words for them in docs/dev/protocol.md.
+// directions replaces the words for senders in the schema by the words in the column "sent" of docs/dev/protocol.md.
 var directions = strings.NewReplacer("agent", "to a rank", "rank", "from a rank", "root", "between roots", ",", ", ")
 
-// tables returns the generated tables of docs/dev/protocol.md: messages, structs and lists, enumerations, and limits.
+// tables returns the generated tables of docs/dev/protocol.md: messages, structs and opaque types, enumerations, and
+// limits.
 func (s *schema) tables() string {
 	var b strings.Builder
 	row := func(cells ...string) { fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | ")) }
@@ -52,7 +53,7 @@ func (s *schema) tables() string {
 	return b.String() + "\n"
 }
 
-// grammar returns the fields of a declaration in the notation of docs/dev/protocol.md, as "Rank:u Key:s".
+// grammar returns the fields of a declaration in the notation of docs/dev/protocol.md, such as "Rank:u Key:s".
 func (s *schema) grammar(d *decl) string {
 	var fields []string
 	for _, f := range d.fields {
@@ -63,7 +64,8 @@ func (s *schema) grammar(d *decl) string {
 	return strings.Join(fields, " ")
 }
 
-// notation returns the type of a field in the notation of docs/dev/protocol.md, as "u" or "Parcel*".
+// notation returns the type of a field in the notation of docs/dev/protocol.md, such as "u" or "Parcel*". pkg is the
+// package in which the field is declared.
 func (s *schema) notation(pkg string, f field) string {
 	of, length, isArray := elem(f.typ)
 	switch d := s.lookup(pkg, f.typ); {
@@ -83,13 +85,15 @@ func (s *schema) notation(pkg string, f field) string {
 	return strings.TrimPrefix(strings.TrimPrefix(f.typ, "*"), "rankwire.")
 }
 
-// inline reports whether the tables show the grammar of an opaque type in each field of the type, instead of in a row.
+// inline reports whether d is an opaque type whose grammar the tables show in each field of the type. The grammar of
+// any other opaque type has a row of its own.
 func (d *decl) inline() bool { return d.kind == "opaque" && (d.text == "s" || d.text[0] == '(') }
 
-// receiver matches the variable m in a condition.
+// receiver matches the variable m and the dot after it in a condition such as "m.Code == 0".
 var receiver = regexp.MustCompile(`\bm\.`)
 
-// conditions returns the text of the column conditions: the limits of the fields of d, and its conditions and checks.
+// conditions returns the text of the column "conditions": the limits of the fields of d, its conditions, and the name
+// of its check method.
 func conditions(d *decl) string {
 	var list []string
 	for _, f := range d.fields {

@@ -10,39 +10,39 @@ import (
 // schema is a parsed schema file.
 type schema struct {
 	all    []*decl          // in the order of the file
-	byName map[string]*decl // keys are Go names with the package, as "job.Slot"; names of constants have no package
+	byName map[string]*decl // keys are Go names with the package, such as "job.Slot"; constants have no package
 }
 
-// decl is one declaration of the schema. Its kind is its keyword, as "message".
+// decl is one declaration of the schema. Its kind is its keyword, such as "message".
 type decl struct {
 	kind, pkg, name string
 	file            string   // name of the generated file, without _gen.go
-	doc             []string // comment lines before it
+	doc             []string // comment lines before the declaration
 	comment         string   // of a const: comment at the end of the line
 	number          int      // of a message
-	senders         []string // of a message
-	once            bool     // of a message
+	senders         []string // of a message: keys of the map senders
+	once            bool     // of a message: it is the first one of its sender, and a second one is refused
 	fields          []field
 	must            []string // Go expressions that must be true
-	check           string   // name of a method that returns an error; or empty
-	elem            field    // type and limits of the elements of a list, or of a scalar
+	check           string   // name of the hand-written method that checks a decoded value, or empty
+	elem            field    // of a list: type and limits of its elements; of a scalar: its basic type and limits
 	values          []value  // of an enum
 	least           int      // minimum size of an opaque in encoded form, in bytes
-	text            string   // grammar of an opaque, value of a const
+	text            string   // of an opaque: its grammar; of a const: its value
 }
 
 // field is one line between the braces of a declaration: one or more fields of the same type, with their limits.
 type field struct {
-	names     []string // none if the field is embedded
+	names     []string // empty if the field is embedded
 	typ       string
-	low, high string   // range of a number or a length; empty if there is no limit
-	cut, size string   // limits in bytes, as in the head of the schema; or empty
-	each, as  string   // check and form, as in the head of the schema; or empty
+	low, high string   // Go expressions of the range of a number or a length; empty if there is no limit
+	cut, size string   // limits in bytes that follow these words in the schema, or empty
+	each, as  string   // check of elements and form that follow these words in the schema, or empty
 	before    []string // comment lines before the field
 	comment   string   // comment at the end of the line
 }
 
-// all returns the names of the fields. The name of an embedded field is that of its type.
+// all returns the names of the fields. An embedded field has the name of its type, as in Go.
 func (f field) all() []string {
 	if len(f.names) == 0 {
 		return []string{base(f.typ)}
@@ -50,7 +50,7 @@ func (f field) all() []string {
 	return f.names
 }
 
-// value is a value of an enum.
+// value is a line of an enum: the number and the name of a value, and the comment at the end of the line.
 type value struct{ number, name, comment string }
 
 // parse parses the text of a schema. It checks that all types and forms are declared.
@@ -107,7 +107,7 @@ func parse(text string) (*schema, error) {
 	return s, nil
 }
 
-// known reports whether a type is built in or declared. An unqualified name is a type of package pkg.
+// known reports whether the type typ is built in or declared. A name without a package is a type of package pkg.
 func (s *schema) known(pkg, typ string) bool {
 	of, _, isArray := elem(typ)
 	return s.lookup(pkg, typ) != nil || usual[typ] != "" || typ == "string" || typ == "[]byte" || typ == "frame.Values" ||
@@ -133,7 +133,7 @@ func (s *schema) add(d *decl) error {
 	return nil
 }
 
-// head parses the words after the keyword on the first line of a declaration.
+// head parses the first line of a declaration. words are the words after its keyword.
 func (d *decl) head(words []string) (err error) {
 	words = strings.Fields(strings.TrimSuffix(strings.Join(words, " "), "{"))
 	need := map[string]int{
@@ -168,8 +168,8 @@ func (d *decl) head(words []string) (err error) {
 	return err
 }
 
-// line parses a line between the braces of a declaration. The comment lines above it are before, and comment is the
-// comment at its end.
+// line parses a line between the braces of a declaration. words are the words of the line, before are the comment lines
+// above it, and comment is the comment at its end.
 func (d *decl) line(words, before []string, comment string) error {
 	switch {
 	case words[0] == "must":
@@ -201,7 +201,7 @@ func (d *decl) line(words, before []string, comment string) error {
 	return err
 }
 
-// limit parses the words after the type of a field.
+// limit parses the LIMITS of a field, which are the words after its type.
 func (f *field) limit(words []string) error {
 	for len(words) > 0 {
 		if low, high, ok := strings.Cut(words[0], ".."); ok {
@@ -217,7 +217,8 @@ func (f *field) limit(words []string) error {
 	return nil
 }
 
-// lookup returns the declaration of a type, or nil for a built-in type. An unqualified name is a type of package pkg.
+// lookup returns the declaration of the type typ, or nil for a built-in type. A name without a package is a type of
+// package pkg.
 func (s *schema) lookup(pkg, typ string) *decl {
 	if d := s.byName[typ]; d != nil {
 		return d
@@ -225,22 +226,23 @@ func (s *schema) lookup(pkg, typ string) *decl {
 	return s.byName[pkg+"."+typ]
 }
 
-// form is an encoding of a basic type. Method is the name of the methods of frame.Encoder and frame.Decoder for it, and
-// typ is the type of their argument and result.
+// form is an encoding of a basic type. frame.Encoder and frame.Decoder have a method with the name method for it. The
+// argument of the former method and the result of the latter have the type typ.
 type form struct{ method, typ string }
 
-// forms contains the forms of docs/dev/protocol.md by their names there.
+// forms maps the names of forms in docs/dev/protocol.md to the forms.
 var forms = map[string]form{
 	"b": {"Byte", "uint8"}, "flag": {"Bool", "bool"}, "u16": {"U16", "uint16"}, "u": {"U32", "uint32"},
 	"u63": {"Sum", "uint64"}, "u64": {"U64", "uint64"}, "u+1": {"Next", "uint32"}, "t": {"Time", "time.Duration"},
 }
 
-// usual maps a basic type to the name of its form. A field can have another form by "as".
+// usual maps a basic type to the name of the form in which it is encoded, unless the field has the limit "as FORM".
 var usual = map[string]string{
 	"uint8": "b", "bool": "flag", "uint16": "u16", "uint32": "u", "int32": "u", "uint64": "u63", "[32]byte": "b32",
 }
 
-// form returns the form of a field, or "" if its type is a struct, list, slice, string or opaque.
+// form returns the name of the form of a field, or "" if its type is a struct, list, slice, string or opaque. pkg is
+// the package in which the field is declared.
 func (s *schema) form(pkg string, f field) string {
 	typ := f.typ
 	if d := s.lookup(pkg, typ); d != nil {
@@ -249,8 +251,8 @@ func (s *schema) form(pkg string, f field) string {
 	return cmp.Or(f.as, usual[typ])
 }
 
-// elem splits the type of a slice or an array into the type of its elements and the length, which is empty for a slice.
-// It reports whether typ is such a type.
+// elem returns the type of the elements of the slice or array type typ, and the length of the array. The length is
+// empty for a slice. ok is false if typ is neither a slice nor an array.
 func elem(typ string) (of, length string, ok bool) {
 	length, of, ok = strings.Cut(strings.TrimPrefix(typ, "["), "]")
 	return of, length, ok && typ[0] == '['

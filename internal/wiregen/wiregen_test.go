@@ -9,26 +9,29 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// root is the root of the repository, relative to the folder of this test.
+// root is the path of the root of the repository, relative to the folder of this test.
 const root = "../.."
 
+// TestGeneratedFilesAreUpToDate requires that the generated files on disk are those that wiregen generates now. There
+// must be no generated file besides them.
 func TestGeneratedFilesAreUpToDate(t *testing.T) {
 	files, err := generate(root)
 	require.NoError(t, err)
 	for name, want := range files {
 		got, err := os.ReadFile(filepath.Join(root, name))
 		require.NoError(t, err)
-		require.Equal(t, string(want), string(got), "%s is not what go generate ./bootstrap/wire writes", name)
+		require.Equal(t, string(want), string(got), "%s is out of date: run go generate ./bootstrap/wire", name)
 	}
 	for _, folder := range folders {
 		found, err := filepath.Glob(filepath.Join(root, folder, "*_gen*.go"))
 		require.NoError(t, err)
 		for _, name := range found {
-			require.Contains(t, files, folder+"/"+filepath.Base(name), "no schema generates this file")
+			require.Contains(t, files, folder+"/"+filepath.Base(name), "the schema does not generate this file any more")
 		}
 	}
 }
 
+// TestParseRefusesInvalidSchemas requires that parse returns an error that contains the expected text for each schema.
 func TestParseRefusesInvalidSchemas(t *testing.T) {
 	for text, want := range map[string]string{
 		"message 300 A up {\n}":                    "invalid number",
@@ -51,8 +54,8 @@ func TestParseRefusesInvalidSchemas(t *testing.T) {
 	}
 }
 
-// TestLimitsAreGenerated checks that the limits and conditions of a schema are in the decoding code and in the tables
-// of the page.
+// TestLimitsAreGenerated requires that the limits and conditions of a schema appear in the generated decoders and in
+// the generated tables of docs/dev/protocol.md.
 func TestLimitsAreGenerated(t *testing.T) {
 	s, err := parse(`
 package rankwire

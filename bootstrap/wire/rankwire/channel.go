@@ -16,25 +16,27 @@ import (
 	"ibrun/bootstrap/wire/frame"
 )
 
-// ChannelVariable is the name of the environment variable with the number of a rank's descriptor to its agent.
+// ChannelVariable is the name of the environment variable with the number of the file descriptor that connects a rank
+// to its agent.
 const ChannelVariable = "IBRUN_FD"
 
-// ErrNoAgent is returned by OpenChannel if this process was not started by ibrun.
+// ErrNoAgent is returned by OpenChannel if ChannelVariable is not set, because ibrun has not started this process.
 var ErrNoAgent = errors.New("no agent: not started by ibrun")
 
-// Channel is a rank's connection to its agent. Send may be called from any goroutine.
+// Channel is a rank's connection to its agent. Send and Close may be called from any goroutine, Next only from one at a
+// time.
 type Channel struct {
 	conn   *net.UnixConn
 	frames *frame.Reader
 	rights rights
 
 	mu  sync.Mutex // protects buf and writes to conn
-	buf []byte     // reused by Send for the encoded frame
+	buf []byte     // memory for encoded frames, which Send reuses
 }
 
-// OpenChannel opens the descriptor in ChannelVariable, sends Hello, and waits for Welcome or until ctx is done. It
-// unsets the variable, so that child processes do not join the job in place of this process. If the variable is not
-// set, OpenChannel returns ErrNoAgent.
+// OpenChannel opens the descriptor in ChannelVariable, sends Hello, and returns the channel and the agent's Welcome. It
+// waits for the Welcome until ctx is done. It unsets the variable, so that child processes do not join the job in place
+// of this process. If the variable is not set, OpenChannel returns ErrNoAgent.
 func OpenChannel(ctx context.Context) (*Channel, Welcome, error) {
 	text, ok := os.LookupEnv(ChannelVariable)
 	if !ok {
@@ -49,7 +51,7 @@ func OpenChannel(ctx context.Context) (*Channel, Welcome, error) {
 			fmt.Errorf("descriptor %d of %s is not an agent's; was it closed by a program in between?", fd, ChannelVariable)
 	}
 	os.Unsetenv(ChannelVariable)
-	os.Unsetenv("PMI_FD") // the same descriptor, for another protocol
+	os.Unsetenv("PMI_FD") // it has the number of the same descriptor, for programs that use PMI
 	return NewChannel(ctx, os.NewFile(uintptr(fd), "agent"))
 }
 
@@ -82,8 +84,8 @@ func NewChannel(ctx context.Context, f *os.File) (*Channel, Welcome, error) {
 	return nil, w, err
 }
 
-// hello sends Hello and one end of a new socket pair over f, and returns the other end. Other processes that have
-// inherited f do not share this socket.
+// hello sends Hello and one end of a new socket pair over f, and returns the other end. The new socket replaces f,
+// because other processes may have inherited f.
 func hello(f *os.File) (*net.UnixConn, error) {
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -104,7 +106,7 @@ func hello(f *os.File) (*net.UnixConn, error) {
 	return own.(*net.UnixConn), nil
 }
 
-// Send writes one frame.
+// Send writes m to the connection as one frame.
 func (c *Channel) Send(m frame.Message) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,8 +123,8 @@ func (c *Channel) Send(m frame.Message) error {
 // keptBuffer is the maximum capacity of Channel.buf between two calls of Send, in bytes.
 const keptBuffer = 64 << 10
 
-// Next waits for a message from the agent. If it is a Pair with What Found, Next also returns the connection to the
-// other rank, which the caller must close. Only one goroutine may call Next.
+// Next waits for a message from the agent and returns it. If the message is a Pair whose What is Found, Next also
+// returns the connection to the other rank, which the caller must close. After Close, Next returns net.ErrClosed.
 func (c *Channel) Next() (frame.Message, net.Conn, error) {
 	m, err := c.frames.Next()
 	if err != nil {
@@ -135,7 +137,7 @@ func (c *Channel) Next() (frame.Message, net.Conn, error) {
 	return m, nil, nil
 }
 
-// Close closes the connection. Next then returns net.ErrClosed.
+// Close closes the connection and unblocks Next.
 func (c *Channel) Close() error { return c.conn.Close() }
 
 // rights reads from a connection and queues the descriptors that arrive with the data.
@@ -145,7 +147,7 @@ type rights struct {
 	oob  [128]byte // receives the control messages that contain descriptors
 }
 
-// Read implements io.Reader.
+// Read implements io.Reader. It queues the descriptors that arrive with the data it reads.
 func (r *rights) Read(p []byte) (int, error) {
 	n, oobn, _, _, err := r.conn.ReadMsgUnix(p, r.oob[:])
 	if oobn > 0 {
@@ -157,7 +159,7 @@ func (r *rights) Read(p []byte) (int, error) {
 	return max(n, 0), err
 }
 
-// collect parses the control messages in oob and appends their descriptors to fds.
+// collect parses the control messages in oob and appends their descriptors to fds. It ignores invalid messages.
 func (r *rights) collect(oob []byte) {
 	list, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {
@@ -170,7 +172,8 @@ func (r *rights) collect(oob []byte) {
 	}
 }
 
-// take returns the oldest received descriptor as a connection.
+// take removes the oldest descriptor from the queue and returns it as a connection. An empty queue is an error, because
+// the kernel drops a descriptor if the process has too many open files.
 func (r *rights) take() (net.Conn, error) {
 	if len(r.fds) == 0 {
 		return nil, errors.New("the agent's answer lacks its socket; are too many files open? try ulimit -n 4096")

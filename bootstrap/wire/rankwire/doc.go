@@ -3,8 +3,8 @@
 // package wire, which ranks do not import. The file bootstrap/wire/schema.txt describes the messages, and the files
 // *_gen.go are generated from it.
 //
-// Channel is a rank's end of the connection to its agent. It sends and receives frames, and receives a socket
-// with some of them. Everything else in the package performs no I/O.
+// Channel is a rank's end of the connection to its agent. It sends and receives frames, and receives a socket with some
+// of them. All other code of the package performs no I/O.
 package rankwire
 
 import "ibrun/internal/job"
@@ -12,22 +12,22 @@ import "ibrun/internal/job"
 // Everyone is the value of Parcel.To in a parcel for all ranks.
 const Everyone = ^job.Slot(0)
 
-// ToolCredit is the maximum total cost, in bytes, of the ToolPieces that are in transit in one direction of a session.
+// ToolCredit is the maximum total Cost of the ToolPieces that are in transit in one direction of a session.
 const ToolCredit = 256 << 10
 
-// toolHead is the cost of a ToolPiece without data, in bytes.
+// toolHead is the Cost of a ToolPiece without data, in bytes. It limits the number of empty pieces in transit.
 const toolHead = 16
 
-// Cost returns the credit that m uses, in bytes.
+// Cost returns the number of bytes by which m reduces the credit of its sender: the length of its data and toolHead.
 func (m ToolPiece) Cost() uint32 { return uint32(len(m.Data)) + toolHead }
 
 // End returns the slot after the last slot of s.
 func (s SlotSpan) End() job.Slot { return s.First + job.Slot(s.Count) }
 
-// Asks reports whether q is about the given rank.
+// Asks reports whether q is about the given rank. A question without Ranks is about all ranks.
 func (q *Question) Asks(rank job.Slot) bool { return q.AsksAny(rank, 1) }
 
-// AsksAny reports whether q is about at least one of the ranks [first, first+count).
+// AsksAny reports whether q is about at least one of the ranks [first, first+count). It returns false if count is 0.
 func (q *Question) AsksAny(first job.Slot, count uint32) bool {
 	if q.Ranks.Len() == 0 {
 		return count > 0

@@ -146,7 +146,7 @@ func (commandCodec) Decode(r *frame.Decoder) (m Command) {
 	return m
 }
 
-// DecodeCommands reads a list from r and checks its elements. Errors are kept in r.
+// DecodeCommands reads a list from r and checks its elements. If it fails, r.Err returns the error.
 func DecodeCommands(r *frame.Decoder) Commands {
 	return frame.DecodeList[Command, commandCodec](r, 4, spawnable())
 }

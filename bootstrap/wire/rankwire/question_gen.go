@@ -152,7 +152,7 @@ func (rankGroupCodec) Decode(r *frame.Decoder) (m RankGroup) {
 	return m
 }
 
-// DecodeRankGroups reads a list from r and checks its elements. Errors are kept in r.
+// DecodeRankGroups reads a list from r and checks its elements. If it fails, r.Err returns the error.
 func DecodeRankGroups(r *frame.Decoder) RankGroups {
 	return frame.DecodeList[RankGroup, rankGroupCodec](r, 9, nil)
 }
@@ -203,7 +203,7 @@ func (rankRowCodec) Decode(r *frame.Decoder) (m RankRow) {
 	return m
 }
 
-// DecodeRankRows reads a list from r and checks its elements. Errors are kept in r.
+// DecodeRankRows reads a list from r and checks its elements. If it fails, r.Err returns the error.
 func DecodeRankRows(r *frame.Decoder) RankRows {
 	return frame.DecodeList[RankRow, rankRowCodec](r, 14, nil)
 }
@@ -289,7 +289,7 @@ func (failedDaemonCodec) Decode(r *frame.Decoder) (m FailedDaemon) {
 	return m
 }
 
-// DecodeFailedDaemons reads a list from r and checks its elements. Errors are kept in r.
+// DecodeFailedDaemons reads a list from r and checks its elements. If it fails, r.Err returns the error.
 func DecodeFailedDaemons(r *frame.Decoder) FailedDaemons {
 	return frame.DecodeList[FailedDaemon, failedDaemonCodec](r, 6, nil)
 }

@@ -66,7 +66,7 @@ func (localRankCodec) Decode(r *frame.Decoder) (m LocalRank) {
 	return m
 }
 
-// DecodeLocalRanks reads a list from r and checks its elements. Errors are kept in r.
+// DecodeLocalRanks reads a list from r and checks its elements. If it fails, r.Err returns the error.
 func DecodeLocalRanks(r *frame.Decoder) LocalRanks {
 	return frame.DecodeList[LocalRank, localRankCodec](r, 3, nil)
 }

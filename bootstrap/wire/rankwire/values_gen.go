@@ -153,7 +153,7 @@ func (slotSpanCodec) Decode(r *frame.Decoder) (m SlotSpan) {
 	return m
 }
 
-// DecodeSlotSpans reads a list from r and checks its elements. Errors are kept in r.
+// DecodeSlotSpans reads a list from r and checks its elements. If it fails, r.Err returns the error.
 func DecodeSlotSpans(r *frame.Decoder) SlotSpans {
 	return frame.DecodeList[SlotSpan, slotSpanCodec](r, 2, slotsInOrder())
 }
@@ -167,7 +167,7 @@ func (stringCodec) Decode(r *frame.Decoder) (m string) {
 	return m
 }
 
-// DecodeStrings reads a list from r and checks its elements. Errors are kept in r.
+// DecodeStrings reads a list from r and checks its elements. If it fails, r.Err returns the error.
 func DecodeStrings(r *frame.Decoder) Strings {
 	return frame.DecodeList[string, stringCodec](r, 1, nil)
 }
@@ -193,7 +193,7 @@ func (parcelCodec) Decode(r *frame.Decoder) (m Parcel) {
 	return m
 }
 
-// DecodeParcels reads a list from r and checks its elements. Errors are kept in r.
+// DecodeParcels reads a list from r and checks its elements. If it fails, r.Err returns the error.
 func DecodeParcels(r *frame.Decoder) Parcels {
 	return frame.DecodeList[Parcel, parcelCodec](r, 3, nil)
 }
@@ -204,7 +204,7 @@ func EncodeKeyValue(w *frame.Encoder, m *job.KeyValue) {
 	w.Text(m.Value)
 }
 
-// DecodeKeyValue reads m from r. Errors are kept in r.
+// DecodeKeyValue reads m from r. If it fails, r.Err returns the error.
 func DecodeKeyValue(r *frame.Decoder, m *job.KeyValue) {
 	m.Key = r.TextUpTo(maxSpawnWord)
 	m.Value = r.TextUpTo(maxSpawnWord)
@@ -219,7 +219,7 @@ func (keyValueCodec) Decode(r *frame.Decoder) (m job.KeyValue) {
 	return m
 }
 
-// DecodePairs reads a list from r and checks its elements. Errors are kept in r.
+// DecodePairs reads a list from r and checks its elements. If it fails, r.Err returns the error.
 func DecodePairs(r *frame.Decoder) Pairs {
 	return frame.DecodeList[job.KeyValue, keyValueCodec](r, 2, nil)
 }
@@ -231,7 +231,7 @@ func EncodeStatus(w *frame.Encoder, m *job.Status) {
 	w.Bool(m.Core)
 }
 
-// DecodeStatus reads m from r. Errors are kept in r.
+// DecodeStatus reads m from r. If it fails, r.Err returns the error.
 func DecodeStatus(r *frame.Decoder, m *job.Status) {
 	m.Kind = job.StatusKind(r.Byte())
 	frame.Within(r, m.Kind, 0, job.Lost)
@@ -254,7 +254,7 @@ func EncodeTransport(w *frame.Encoder, m *job.Transport) {
 	w.Byte(uint8(m.Poll))
 }
 
-// DecodeTransport reads m from r. Errors are kept in r.
+// DecodeTransport reads m from r. If it fails, r.Err returns the error.
 func DecodeTransport(r *frame.Decoder, m *job.Transport) {
 	m.Fabric = r.TextUpTo(frame.MaxSize)
 	m.Iface = r.TextUpTo(frame.MaxSize)
@@ -280,7 +280,7 @@ func EncodeLevelTally(w *frame.Encoder, m *job.LevelTally) {
 	w.Sum(m.Relayed)
 }
 
-// DecodeLevelTally reads m from r. Errors are kept in r.
+// DecodeLevelTally reads m from r. If it fails, r.Err returns the error.
 func DecodeLevelTally(r *frame.Decoder, m *job.LevelTally) {
 	m.Asked = r.Sum()
 	m.Hit = r.Sum()
@@ -303,7 +303,7 @@ func EncodeTally(w *frame.Encoder, m *job.Tally) {
 	}
 }
 
-// DecodeTally reads m from r. Errors are kept in r.
+// DecodeTally reads m from r. If it fails, r.Err returns the error.
 func DecodeTally(r *frame.Decoder, m *job.Tally) {
 	for i := range m.Sum {
 		m.Sum[i] = r.Sum()
