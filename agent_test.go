@@ -22,15 +22,15 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// fakeAgent is this node's agent as far as a test needs one: it welcomes this process as rank 0 of
-// a job of one node, and hands over what the rank sends then.
+// fakeAgent takes the place of this node's agent. It welcomes this process as rank 0 of a job of one node and lets the
+// test read the messages of the rank.
 type fakeAgent struct {
 	t      *testing.T
 	conn   net.Conn
 	frames *frame.Reader
 }
 
-// withAgent calls Init under an agent.
+// withAgent calls Init in a job with this number of ranks and returns the World and the agent that it is connected to.
 func withAgent(t *testing.T, ranks uint32, how job.Transport, options ...ibrun.Option) (*ibrun.World, *fakeAgent) {
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
@@ -51,7 +51,7 @@ func withAgent(t *testing.T, ranks uint32, how job.Transport, options ...ibrun.O
 	return w, a
 }
 
-// answerHello takes a Hello, and the socket that comes with it, and answers there.
+// answerHello receives a Hello and the socket that is passed with it, and sends the welcome on that socket.
 func answerHello(t *testing.T, fd int, welcome rankwire.Welcome) *fakeAgent {
 	hello, rights := make([]byte, 64), make([]byte, unix.CmsgSpace(4))
 	n, oobn, _, _, err := unix.Recvmsg(fd, hello, rights, 0)
@@ -82,19 +82,20 @@ func answerHello(t *testing.T, fd int, welcome rankwire.Welcome) *fakeAgent {
 	return &fakeAgent{t, conn, rankwire.Vocabulary.NewReader(conn, frame.Rank)}
 }
 
-// next is the next frame of the rank.
+// next returns the next message of the rank.
 func (a *fakeAgent) next() frame.Message {
 	m, err := a.frames.Next()
 	require.NoError(a.t, err)
 	return m
 }
 
+// send sends a message to the rank.
 func (a *fakeAgent) send(m frame.Message) {
 	_, err := a.conn.Write(frame.Append(nil, m))
 	require.NoError(a.t, err)
 }
 
-// What waits for an agent that is lost, and what comes later, is an AgentError.
+// TestAgentIsLost closes the agent's socket during a Barrier. The Barrier and a later Put must return an AgentError.
 func TestAgentIsLost(t *testing.T) {
 	w, agent := withAgent(t, 2, job.Transport{})
 	require.IsType(t, rankwire.Publish{}, agent.next())
@@ -135,8 +136,8 @@ func TestResolver(t *testing.T) {
 	}
 }
 
-// The address on a second network is put while the agent tells of a restart: the one holds the
-// table's locks, the other the world's, and neither waits for the other.
+// TestSecondAddressDuringARestart puts this rank's address on a second network while the lock of the World is held, as
+// it is when a restart is handled. The put must not need that lock, or the program could deadlock.
 func TestSecondAddressDuringARestart(t *testing.T) {
 	w, agent := withAgent(t, 2, job.Transport{})
 	require.IsType(t, rankwire.Publish{}, agent.next())
@@ -145,7 +146,8 @@ func TestSecondAddressDuringARestart(t *testing.T) {
 	require.Equal(t, ibrun.SecondaryKey, put.Key)
 }
 
-// A collective whose context ends has been joined: its outcome is not that of the next one.
+// TestContextOfACollective calls a Barrier with a canceled context. The rank has joined it nevertheless, so the next
+// collective must have the next number and must ignore the result of the Barrier.
 func TestContextOfACollective(t *testing.T) {
 	w, agent := withAgent(t, 2, job.Transport{})
 	require.IsType(t, rankwire.Publish{}, agent.next())
@@ -169,7 +171,8 @@ func TestContextOfACollective(t *testing.T) {
 	require.Equal(t, "value", string(value))
 }
 
-// What all ranks together do wrong is a CollectiveError, which says which collective it was.
+// TestCollectiveError makes the agent report the failure of a Barrier. Barrier must return a CollectiveError that names
+// the collective.
 func TestCollectiveError(t *testing.T) {
 	w, agent := withAgent(t, 2, job.Transport{})
 	require.IsType(t, rankwire.Publish{}, agent.next())
@@ -185,6 +188,7 @@ func TestCollectiveError(t *testing.T) {
 	require.EqualError(t, err, "ibrun: Barrier failed: rank 1 ended before it joined")
 }
 
+// TestInitTwice calls Init three times. The second and third call must fail and leave the first World usable.
 func TestInitTwice(t *testing.T) {
 	defer ibrun.OnlyOnce()()
 	w, err := ibrun.Init(t.Context())
@@ -192,20 +196,22 @@ func TestInitTwice(t *testing.T) {
 	second, err := ibrun.Init(t.Context())
 	require.ErrorIs(t, err, ibrun.ErrInitialized)
 	require.Nil(t, second)
-	require.NoError(t, w.Barrier(t.Context()), "the first world is not affected")
+	require.NoError(t, w.Barrier(t.Context()), "the failed second Init must not affect the first World")
 	require.NoError(t, w.Finalize(t.Context()))
 	_, err = ibrun.Init(t.Context())
-	require.ErrorIs(t, err, ibrun.ErrInitialized, "also after Finalize")
+	require.ErrorIs(t, err, ibrun.ErrInitialized, "Init after Finalize must fail")
 }
 
 // silentAgent makes this process look like a rank whose agent never answers.
 func silentAgent(t *testing.T) {
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
-	t.Cleanup(func() { unix.Close(ends[0]) }) // Init takes the other end
+	t.Cleanup(func() { unix.Close(ends[0]) }) // Init closes the other end
 	t.Setenv("IBRUN_FD", strconv.Itoa(ends[1]))
 }
 
+// TestInitHonoursItsContext cancels the context of an Init that waits for its agent, and calls Init with a canceled
+// context. The second call must not use up the connection to the agent.
 func TestInitHonoursItsContext(t *testing.T) {
 	silentAgent(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -214,17 +220,17 @@ func TestInitHonoursItsContext(t *testing.T) {
 		_, err := ibrun.Init(ctx)
 		ended <- err
 	}()
-	waitfor.Require(t, "Init takes the descriptor of its agent", func() bool { return os.Getenv("IBRUN_FD") == "" })
+	waitfor.Require(t, "Init removes IBRUN_FD from the environment", func() bool { return os.Getenv("IBRUN_FD") == "" })
 	cancel()
 	require.ErrorIs(t, waitfor.Receive(t, ended), context.Canceled)
 
 	silentAgent(t)
 	_, err := ibrun.Init(ctx)
 	require.ErrorIs(t, err, context.Canceled)
-	require.NotEmpty(t, os.Getenv("IBRUN_FD"), "the context has ended before, and the agent can be used")
+	require.NotEmpty(t, os.Getenv("IBRUN_FD"), "a canceled Init must leave the agent's descriptor to a later call")
 }
 
-// records is a writer for a logger, which hands over one record at a time.
+// records is an io.Writer for a logger. It sends each log record to the channel.
 type records chan string
 
 func (r records) Write(p []byte) (int, error) {
@@ -232,7 +238,8 @@ func (r records) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// What the user of ibrun is to know goes to the agent; the program's logger has it too.
+// TestLogger makes Init warn that InfiniBand would not work. The warning must reach both the agent, for the user of
+// ibrun, and the program's logger. The logger must also record that the rank joined the job and that it lost the agent.
 func TestLogger(t *testing.T) {
 	t.Setenv("IBRUN_HCA", "")
 	t.Setenv("IBRUN_LIBIBVERBS", "libibverbs-missing.so.1")

@@ -10,23 +10,22 @@ import (
 	"ibrun/internal/job"
 )
 
-// Failures returns the ranks that have failed so far, in the order in which this rank was told, and
-// acknowledges them: Recv does not fail for them any more. A rank fails when it is killed, or ends
-// with an exit code other than 0 before Finalize.
+// Failures returns the ranks that have failed so far, in the order in which this rank learned of them. It also
+// acknowledges them: Recv does not fail because of them any more. A rank fails when it is killed, or ends with an exit
+// code other than 0 before Finalize.
 //
-// Only a job that is started with --keep-going goes on when a rank fails. In such a job a Recv that
-// finds no message returns a *PeerError with the cause ErrFailed, once for each failed rank. Send
-// to a failed rank and RecvFrom it return a *PeerError each time. Collectives need all ranks, and
-// fail with a *CollectiveError that names a failed rank. Finalize does not wait for a failed rank,
-// and names it if messages did not reach it.
+// Only a job that is started with --keep-going continues when a rank fails. In such a job, a Recv that finds no message
+// returns a *PeerError with the cause ErrFailed, once for each failed rank. Send and RecvFrom return a *PeerError each
+// time that they are called for a failed rank. Collectives need all ranks, so they fail with a *CollectiveError that
+// names a failed rank. Finalize does not wait for a failed rank. Its error names the rank if messages did not reach it.
 func (w *World) Failures() []int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.table.Acknowledge() // under the lock: a failure that is told of now is not in the list
+	w.table.Acknowledge() // under the lock, so that only failures in the list are acknowledged
 	return slices.Clone(w.failed)
 }
 
-// failures takes the agent's word of ranks that have failed.
+// failures handles the agent's report that ranks have failed. It logs and records each of them.
 func (w *World) failures(m rankwire.Failures) {
 	for s := range m.Ranks.All() {
 		for slot := s.First; slot < min(s.End(), job.Slot(w.layout.Load().Ranks())); slot++ {
@@ -36,6 +35,7 @@ func (w *World) failures(m rankwire.Failures) {
 	}
 }
 
+// fail adds the rank in slot to the failed ranks and has Recv return an error about it.
 func (w *World) fail(slot job.Slot) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -43,19 +43,19 @@ func (w *World) fail(slot job.Slot) {
 	w.table.Failed(uint32(slot))
 }
 
-// Restarted returns how often this rank was restarted: 0 at first. It has the value of
-// IBRUN_RESTART in the rank's environment.
+// Restarted returns the number of times that this rank was restarted. The environment variable IBRUN_RESTART of the
+// rank has the same value.
 func (w *World) Restarted() int { return int(job.StartOf(w.welcome.Epoch)) }
 
-// Restarts returns the ranks that were restarted since this one has joined the job, in the order in
-// which it was told, and acknowledges them: Recv does not fail for them any more.
+// Restarts returns the ranks that were restarted after this rank joined the job, in the order in which it learned of
+// the restarts. It also acknowledges them: Recv does not fail because of them any more.
 //
-// Only a job that is started with --on-failure restart restarts ranks. In such a job a Recv or
-// RecvFrom that finds no message returns a *RestartError, once for each restart. So does a Send or
-// Flush that finds that messages to the old start are lost, in place of Recv. What the old start
-// has sent can be received until then, and not afterwards. A collective that the old start had not
-// joined fails for all ranks with the cause ErrRestarted; the new start joins the next one that is
-// called. Values that the old start has put are gone: Get waits for those of the new start.
+// Only a job that is started with --on-failure restart restarts single ranks. Each restart is reported once, as a
+// *RestartError. A Recv or RecvFrom that finds no message returns it, or a Send or Flush if that finds first that
+// messages to the old process of the rank are lost. Messages from the old process can be received until the restart is
+// reported, and not afterwards. A collective that the old process had not joined fails for all ranks with the cause
+// ErrRestarted. The new process joins the next collective. Values that the old process has put are deleted: Get waits
+// for those of the new process.
 func (w *World) Restarts() []RestartError {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,14 +63,13 @@ func (w *World) Restarts() []RestartError {
 	return slices.Clone(w.restarted)
 }
 
-// Rollback asks that all ranks end and start again, from a checkpoint as they see fit: each gets
-// SIGTERM, and SIGKILL after the job's grace (--kill-grace). The text says why, and goes to the
-// user of ibrun; it is cut after 1,000 bytes. Each rollback counts as one restart: if there may be
-// no more (--max-restarts), the job ends with exit code 1.
+// Rollback requests that all ranks end and start again, for example from their last checkpoint. Each rank gets SIGTERM,
+// and SIGKILL if it has not ended after the time of --kill-grace. The text gives the reason, of which ibrun shows the
+// first 1,000 bytes to its user. Each rollback counts as one restart. If --max-restarts allows no more, the job ends
+// with exit code 1.
 //
-// Rollback does not return where it succeeds, since this process ends with the others. It returns
-// an error with ErrNoRestart if the job is not one that restarts ranks, an AgentError if this
-// node's agent is lost, and ErrFinalized after Finalize.
+// If Rollback succeeds, it does not return, because this process ends too. It returns an error that wraps ErrNoRestart
+// if the job does not restart ranks, an AgentError if this node's agent is lost, and ErrFinalized after Finalize.
 func (w *World) Rollback(text string) error {
 	w.mu.Lock()
 	finalized := w.finalized
@@ -82,11 +81,12 @@ func (w *World) Rollback(text string) error {
 		return fmt.Errorf("ibrun: Rollback: %w", ErrNoRestart)
 	}
 	_ = w.control.Send(rankwire.Rollback{Text: text[:min(len(text), abortText)]})
-	<-w.over // the agent ends this process; the reader waits with us
+	<-w.over // the agent ends this process; listen closes over if the agent is lost
 	return w.agentError()
 }
 
-// restarts takes the agent's word of ranks that were restarted.
+// restarts handles the agent's report that ranks were restarted. If Op is 0, they were restarted before this rank
+// joined, and the program is not told.
 func (w *World) restarts(m rankwire.Restarted) {
 	known := m.Op == 0
 	w.mu.Lock()
@@ -102,34 +102,35 @@ func (w *World) restarts(m rankwire.Restarted) {
 	}
 }
 
-// Resize is a change of the number of ranks in the job. Ranks below both numbers stay; they keep
-// their numbers, nodes and addresses. Those from Old on come, or those from New on leave.
+// Resize describes a change of the number of ranks in the job, from Old to New. Ranks below both numbers stay and keep
+// their numbers, nodes and addresses. If the job grows, the ranks from Old to New-1 join. If it shrinks, the ranks from
+// New to Old-1 leave.
 type Resize struct{ Old, New int }
 
-// Grows reports whether ranks come.
+// Grows reports whether ranks join the job.
 func (r Resize) Grows() bool { return r.New > r.Old }
 
-// Shrinks reports whether ranks leave.
+// Shrinks reports whether ranks leave the job.
 func (r Resize) Shrinks() bool { return r.New < r.Old }
 
-// Resized returns how often the job has changed its size. A rank for which it is above 0 after Init
-// has come to a job that runs.
+// Resized returns the number of times that the size of the job has changed. If it is above 0 after Init, this rank has
+// joined a running job.
 func (w *World) Resized() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.resized
 }
 
-// Resizes returns the change that waits for all ranks to call Resize; without one, both numbers are
-// the job's size. Ranks may learn of a change at different times: to act on it together they ask
-// one of them, with Broadcast or in messages that they exchange anyway.
+// Resizes returns the change that takes effect when all ranks call Resize. If there is none, Old and New are both the
+// size of the job. Ranks may learn of a change at different times. To act on it together, they take the result of one
+// rank, by Broadcast or in messages that they exchange anyway.
 func (w *World) Resizes() Resize {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.waiting()
 }
 
-// waiting is Resizes; the caller holds the lock.
+// waiting returns the result of Resizes. The caller holds the lock.
 func (w *World) waiting() Resize {
 	r := Resize{w.Size(), w.Size()}
 	if l := w.change.Layout; l.Nodes() > 0 {
@@ -138,21 +139,21 @@ func (w *World) waiting() Resize {
 	return r
 }
 
-// Resize is a collective: it lets a change of the job's size take effect that the user has asked
-// for with ibrun ctl grow or ibrun ctl shrink. The result is the same for all ranks; if Old is New,
-// there was nothing to do. A job whose ranks have never called Resize keeps its size, so a program
-// that can change calls it once at its start, and then as often as it likes.
+// Resize is a collective that applies a change of the job's size, which the user has requested with ibrun ctl grow or
+// ibrun ctl shrink. The result is the same for all ranks. If Old equals New, there was no change to apply. The size
+// of a job can be changed only if its ranks have called Resize. A program that supports changes therefore calls
+// Resize once at its start, and again whenever a change may take effect.
 //
-// The ranks that a change adds start when Resize returns, with Size and all else as they are from
-// then on. They meet the others in the collective that these call next.
+// The ranks that a change adds start when Resize returns. They see the new size, and the first collective that they
+// call is the next one that the other ranks call.
 //
-// Before ranks leave, Resize calls move on all ranks: there they hand on what the others have to
-// know. All can still talk to all, and Size is the old one. When all have returned from it, the new
-// size counts. Messages between ranks that stay and ranks that leave must have been received by
-// then. A rank that leaves, whose number is not below Size any more, has only to call Finalize and
-// to end. Move may be nil; its error is returned, and fails the other ranks if this one ends then.
+// Before ranks leave, Resize calls move on all ranks, so that leaving ranks can pass on their data. During move, all
+// ranks can still exchange messages, and Size returns the old size. The new size takes effect when move has returned
+// on all ranks. Messages between ranks that stay and ranks that leave must have been received by then. Afterwards the
+// number of a leaving rank is not below Size, and the rank can only call Finalize and end. If move is nil, it is not
+// called. If move returns an error, so does Resize. Resize then fails on the other ranks if this rank ends.
 //
-// If ctx ends first, Resize returns its error, and this rank has taken part as in a Barrier.
+// If ctx is done first, Resize returns its error. This rank has then taken part in the collective, as in a Barrier.
 func (w *World) Resize(ctx context.Context, move func(Resize) error) (Resize, error) {
 	if err := w.usable(); err != nil {
 		return Resize{}, err
@@ -175,15 +176,16 @@ func (w *World) Resize(ctx context.Context, move func(Resize) error) (Resize, er
 	return change, w.resizeOnce(ctx)
 }
 
-// resizeOnce takes part in one step of a change. What was sent has arrived before.
+// resizeOnce flushes the messages that this rank has sent and takes part in one step of a change.
 func (w *World) resizeOnce(ctx context.Context) error {
 	flushed := w.table.Flush(ctx)
-	_, err := w.gather(ctx, rankwire.Collect{What: rankwire.Resizing}) // in any case: the others wait
+	// Join the collective even if Flush has failed, because the other ranks wait for this one.
+	_, err := w.gather(ctx, rankwire.Collect{What: rankwire.Resizing})
 	return errors.Join(flushed, err)
 }
 
-// resizes takes the agent's word of a change. It comes before the Release of the collective that
-// brings it about.
+// resizes handles the agent's report about a change of the job's size. The report arrives before the Release of the
+// collective in which ranks agree on the change or complete it.
 func (w *World) resizes(m rankwire.Resize) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -193,11 +195,11 @@ func (w *World) resizes(m rankwire.Resize) {
 	}
 	w.change = rankwire.Resize{}
 	w.resized++
-	if uint32(w.welcome.Rank) < m.Layout.Ranks() { // a rank that leaves ends with what it knows
+	if uint32(w.welcome.Rank) < m.Layout.Ranks() { // the table of a leaving rank keeps the old layout
 		w.table.Resized(m.Layout, m.Start)
 	}
 	w.layout.Store(&m.Layout)
 }
 
-// left reports whether this rank has left the job.
+// left reports whether a Resize has removed this rank from the job.
 func (w *World) left() bool { return uint32(w.welcome.Rank) >= w.layout.Load().Ranks() }

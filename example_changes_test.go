@@ -10,8 +10,8 @@ import (
 	"ibrun"
 )
 
-// A program whose work can be dealt anew calls Resize where that suits it. In a job of one rank
-// there is nothing to do.
+// A program that can redistribute its work calls Resize where a change of the job's size may take effect. In this job
+// of one rank, the user has requested no change.
 func ExampleWorld_Resize() {
 	ctx := context.Background()
 	w, err := ibrun.Init(ctx)
@@ -30,7 +30,7 @@ func ExampleWorld_Resize() {
 	// <nil>
 }
 
-// A change that waits is seen without a message.
+// Resizes shows a requested change of the job's size without communication. In this job there is none.
 func ExampleWorld_Resizes() {
 	ctx := context.Background()
 	w, err := ibrun.Init(ctx)
@@ -45,7 +45,8 @@ func ExampleWorld_Resizes() {
 	// <nil>
 }
 
-// A rank that has come to a running job takes from the others how far they are.
+// A rank can tell whether it has joined a running job, and must get its data from the other ranks, or has been there
+// from the start.
 func ExampleWorld_Resized() {
 	ctx := context.Background()
 	w, err := ibrun.Init(ctx)
@@ -72,7 +73,7 @@ func ExampleResize_Shrinks() {
 	// Output: true false
 }
 
-// A rank that was restarted tells rank 0, which gives it its work again.
+// A rank that was restarted continues from its last checkpoint.
 func ExampleWorld_Restarted() {
 	ctx := context.Background()
 	w, err := ibrun.Init(ctx)
@@ -90,8 +91,8 @@ func ExampleWorld_Restarted() {
 	// Output: from the beginning
 }
 
-// Ranks return to their last checkpoint when one of them was restarted. The collective by which
-// they agree on one fails if another rank is restarted meanwhile.
+// All ranks return to their last checkpoint when one of them was restarted. They agree on the checkpoint in a
+// collective. It fails if another rank is restarted meanwhile, and is then called again.
 func ExampleWorld_Restarts() {
 	ctx := context.Background()
 	w, err := ibrun.Init(ctx)
@@ -101,7 +102,7 @@ func ExampleWorld_Restarts() {
 	mine := []byte{17} // the number of this rank's last checkpoint
 	steps, err := w.AllGather(ctx, mine)
 	for errors.Is(err, ibrun.ErrRestarted) {
-		w.Restarts() // acknowledged: Recv does not fail for them any more
+		w.Restarts() // acknowledges the restarts, so that Recv does not report them
 		steps, err = w.AllGather(ctx, mine)
 	}
 	if err != nil {
@@ -114,8 +115,8 @@ func ExampleWorld_Restarts() {
 	// Output: go on from 17
 }
 
-// All ranks return to the last checkpoint when one finds that they have gone astray. Only a job
-// that restarts ranks can do so.
+// A rank that detects a wrong result makes all ranks return to their last checkpoint. Rollback fails in this job, which
+// was not started with --on-failure restart or restart-all.
 func ExampleWorld_Rollback() {
 	ctx := context.Background()
 	w, err := ibrun.Init(ctx)
@@ -124,7 +125,7 @@ func ExampleWorld_Rollback() {
 	}
 	energy := math.NaN()
 	if math.IsNaN(energy) {
-		err := w.Rollback("the energy is not a number") // returns only if nobody is restarted
+		err := w.Rollback("the energy is not a number") // returns only if the ranks are not restarted
 		fmt.Println(errors.Is(err, ibrun.ErrNoRestart))
 	}
 	if err := w.Finalize(ctx); err != nil {
@@ -133,8 +134,8 @@ func ExampleWorld_Rollback() {
 	// Output: true
 }
 
-// In a job that is started with --on-failure restart, a message may meet a rank that was restarted.
-// It was not sent: the new start does not know what it is about.
+// In a job that is started with --on-failure restart, Send returns a RestartError if the peer was restarted. The
+// message was not sent, because the new process of the peer would not know its context.
 func ExampleRestartError() {
 	ctx := context.Background()
 	w, err := ibrun.Init(ctx)

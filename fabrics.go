@@ -23,29 +23,29 @@ import (
 	"ibrun/topo/bind"
 )
 
-// Option changes what Init does. Most programs need none.
+// Option sets a parameter of Init. Most programs need none.
 type Option func(*config)
 
-// config is what options change.
+// config holds the parameters that an Option can set.
 type config struct {
 	log    *slog.Logger
-	bundle time.Duration
+	bundle time.Duration // see WithAggregation
 }
 
-// WithLogger lets the package log to l: which network the messages of this rank take and why, ranks
-// that have failed, and the loss of the agent. Without it the package logs nothing, and it never
-// writes to standard output or standard error by itself. The text and the attributes of records are
-// for users and may change.
+// WithLogger makes the package log to l: the network that this rank uses and the reason, ranks that have failed, and
+// the loss of the agent. Without this option, the package logs nothing. It never writes to standard output or
+// standard error by itself. The text and the attributes of log records are for people to read, and may change in
+// later versions.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
 
-// WithAggregation lets small messages of this rank to the same rank of another node share packets.
-// A message may wait for others as long as delay says, usually 100 us to 1 ms. It is for programs
-// that send many small messages to many ranks and do not wait for each answer; other programs
-// become slower by it. Messages still arrive once and in order, Flush and Finalize send what waits,
-// and other ranks need not use the option. Without it, or with 0 or less, nothing waits.
+// WithAggregation combines small messages of this rank to the same rank on another node into shared packets. A
+// message waits for more messages for at most delay, usually 100 us to 1 ms. The option is for programs that send
+// many small messages to many ranks and do not wait for each reply. It makes other programs slower. Messages still
+// arrive once and in order. Flush and Finalize send waiting messages at once. Other ranks do not have to use the
+// option. If delay is 0 or less, or without the option, messages do not wait.
 func WithAggregation(delay time.Duration) Option { return func(c *config) { c.bundle = delay } }
 
-// newConfig applies options to the defaults.
+// newConfig returns the default parameters with options applied.
 func newConfig(options []Option) config {
 	c := config{log: slog.New(slog.DiscardHandler)}
 	for _, o := range options {
@@ -54,16 +54,17 @@ func newConfig(options []Option) config {
 	return c
 }
 
-// wantsReasons reports whether somebody will read why this rank takes the network that it takes:
-// the user of ibrun -v, who is told by the first rank of each node, or the program's logger.
+// wantsReasons reports whether this rank has to report the reason for its choice of network: it is the first rank of
+// its node and ibrun was started with -v, or the program's logger records the level Info.
 func (w *World) wantsReasons() bool {
 	return w.notifiesUser() || w.log.Enabled(context.Background(), slog.LevelInfo)
 }
 
-// notifiesUser reports whether this rank tells the user of ibrun for those of its node.
+// notifiesUser reports whether this rank sends notices to the user of ibrun: with ibrun -v, the first rank of each node
+// does.
 func (w *World) notifiesUser() bool { return w.welcome.How.Verbose && w.welcome.Rank == w.first }
 
-// report logs a sentence and, if this rank is to, has ibrun show it to its user.
+// report logs a sentence and, if notifiesUser returns true, has ibrun show it to its user.
 func (w *World) report(text string) {
 	w.log.Info(text)
 	if w.notifiesUser() {
@@ -71,15 +72,16 @@ func (w *World) report(text string) {
 	}
 }
 
-// notifyUser has ibrun show a sentence to its user, who is not told if the agent is lost.
+// notifyUser has ibrun show a sentence to its user. It does nothing if the agent is lost.
 func (w *World) notifyUser(text string) { _ = w.control.Send(rankwire.Notice{Text: text}) }
 
-// hcaVariable names the port that this node's agent chose for the rank.
+// hcaVariable is the environment variable with the InfiniBand port that this node's agent chose for the rank, as in
+// mlx5_0:1. It is empty or unset if the agent chose none.
 const hcaVariable = "IBRUN_HCA"
 
-// onInfiniBand decides between InfiniBand and Ethernet without opening a
-// device, and says why not InfiniBand if that was not asked for; looking is for
-// those who tell the user, since it reads the node's devices.
+// onInfiniBand decides between InfiniBand and Ethernet without opening a device. With --fabric auto, why is the reason
+// against InfiniBand. If looking is set, onInfiniBand reads the node's devices for a more precise reason. This takes
+// time, so callers set it only if the reason is reported.
 func onInfiniBand(how job.Transport, looking bool) (yes bool, why string) {
 	switch {
 	case how.Fabric == "ib":
@@ -99,19 +101,20 @@ func onInfiniBand(how job.Transport, looking bool) (yes bool, why string) {
 	return true, ""
 }
 
-// ways says how the table comes to other nodes.
+// ways sets the fields of cfg that define how the table reaches other nodes: the networks, how to open them, and when
+// a stream is worth its cost.
 func (w *World) ways(cfg *lazy.Config) {
 	how := w.welcome.How
 	cfg.Worth = overEthernet
 	fast, why := onInfiniBand(how, w.wantsReasons())
 	if fast {
-		// A device takes long to open, and many ranks never leave their
-		// node. Where all addresses are sent at once, they are needed now.
+		// Open the device on demand, because that takes long and many ranks only exchange messages within
+		// their node. With --eager, open it now unless how.Learn is set: all addresses are sent at the start.
 		if cfg.OpenOnDemand = !how.Eager || how.Learn; cfg.OpenOnDemand {
 			cfg.Opened = func(t fabric.Tuple) { _ = w.control.Send(rankwire.Publish{Tuple: t}) }
 		}
 		cfg.Worth = overInfiniBand
-		if how.Fabric == "auto" { // other nodes may have none
+		if how.Fabric == "auto" { // other nodes may have no InfiniBand
 			cfg.Secondary = func(to fabric.Sink) fabric.Fabric { return openSecondary(w.welcome, to) }
 			cfg.SecondaryOpened = w.putSecondary
 			cfg.Changed = w.changed
@@ -123,7 +126,7 @@ func (w *World) ways(cfg *lazy.Config) {
 			switch {
 			case err == nil:
 				return f, nil
-			case how.Fabric == "ib": // the same holds for every rank of this node: one of them says it
+			case how.Fabric == "ib": // all ranks of this node fail for the same reason; the job's end reports it once
 				w.Abort(1, err.Error()+"; see ibrun --doctor, or use --fabric udp")
 			}
 			why = err.Error()
@@ -132,8 +135,8 @@ func (w *World) ways(cfg *lazy.Config) {
 	}
 }
 
-// changed reports that this rank's data goes by Ethernet, as InfiniBand has failed, or goes by that
-// again.
+// changed reports that this rank uses Ethernet because InfiniBand has failed with the error failed, or, if failed is
+// nil, that it uses InfiniBand again.
 func (w *World) changed(failed error) {
 	if failed == nil {
 		w.report("data goes by InfiniBand again")
@@ -142,8 +145,8 @@ func (w *World) changed(failed error) {
 	w.report("data goes by Ethernet: " + failed.Error())
 }
 
-// reportUnused reports that InfiniBand was asked for where nothing goes by it, if it would not work
-// either: on one node, whose ranks talk over sockets of their own. The user is told without -v too.
+// reportUnused warns that --fabric ib would not work on this node. It is called in a job of one node, where InfiniBand
+// is not used: the ranks communicate over local sockets. The user of ibrun sees the warning even without -v.
 func (w *World) reportUnused() {
 	how := w.welcome.How
 	how.Fabric, how.Iface = "auto", ""
@@ -154,8 +157,7 @@ func (w *World) reportUnused() {
 	}
 }
 
-// openInfiniBand opens the port that the agent chose for this rank, or the first
-// that is active.
+// openInfiniBand opens the port that the agent chose for this rank, or the first active port if it chose none.
 func (w *World) openInfiniBand(to fabric.Sink) (fabric.Fabric, error) {
 	how, key := w.welcome.How, w.welcome.Key
 	cfg := ib.Config{
@@ -176,8 +178,8 @@ func (w *World) openInfiniBand(to fabric.Sink) (fabric.Fabric, error) {
 	return f, nil
 }
 
-// openEthernet opens an address that --iface or the agent's own path to its
-// parent gives. It reports which that is, and why, and why it is not InfiniBand.
+// openEthernet opens an endpoint on the interface that --iface names, or on the one that the agent uses to reach its
+// parent. It reports the interface and the reason, and why, the reason against InfiniBand, unless that is empty.
 func (w *World) openEthernet(why string, to fabric.Sink) (fabric.Fabric, error) {
 	at, err := chooseEthernet(w.welcome)
 	if err != nil {
@@ -190,11 +192,11 @@ func (w *World) openEthernet(why string, to fabric.Sink) (fabric.Fabric, error) 
 	return udp.Open(udp.Config{Addr: at.Addr, MTU: at.MTU, Instead: why, Spin: spinner(w.welcome.How.Poll)}, to)
 }
 
-// ownCoresVariable is set by the agent for ranks with cores that no other rank of their node may
-// use.
+// ownCoresVariable is the environment variable that the agent sets to 1 if no other rank of the node may use the cores
+// of this rank.
 const ownCoresVariable = "IBRUN_OWN_CORES"
 
-// spinner says how long a rank polls before it sleeps.
+// spinner returns how long this rank polls before it sleeps. The zero Spinner means that it does not poll.
 func spinner(how job.Poll) poll.Spinner {
 	switch {
 	case how == job.PollSpin:
@@ -205,17 +207,19 @@ func spinner(how job.Poll) poll.Spinner {
 	return poll.Spinner{}
 }
 
+// chooseEthernet returns the interface and address for data over Ethernet: that of --iface, or that by which the agent
+// reaches its parent.
 func chooseEthernet(w rankwire.Welcome) (netiface.Choice, error) {
 	links, err := netiface.Links()
 	if err != nil {
 		return netiface.Choice{}, err
 	}
-	path, _ := netip.ParseAddr(w.Path) // none is the zero value
+	path, _ := netip.ParseAddr(w.Path) // an empty path is the zero Addr
 	return netiface.Choose(w.How.Iface, path, links)
 }
 
-// openSecondary opens an Ethernet address for peers whose node has no InfiniBand; nil:
-// there is none, and those will be told where both are.
+// openSecondary opens an Ethernet endpoint for peers whose node has no InfiniBand. It returns nil if that fails. A send
+// to such a peer then fails with an error that names both networks.
 func openSecondary(w rankwire.Welcome, to fabric.Sink) fabric.Fabric {
 	at, err := chooseEthernet(w)
 	if err != nil {
@@ -228,10 +232,10 @@ func openSecondary(w rankwire.Welcome, to fabric.Sink) fabric.Fabric {
 	return f
 }
 
-// overInfiniBand is what is worth a reliable queue pair (docs/dev/decisions/0012-infiniband.md), and
-// overEthernet what is worth a TCP connection (docs/dev/decisions/0042-held-acknowledgements.md): the
-// connection costs as much processor time as the 12 packets beyond the first ones of their messages
-// that it takes. One of a single packet is cheaper as a datagram.
+// overInfiniBand is the traffic to a peer above which a reliable queue pair is worth its cost
+// (docs/dev/decisions/0012-infiniband.md). overEthernet is the same for a TCP connection
+// (docs/dev/decisions/0042-held-acknowledgements.md), which costs as much processor time as 12 packets. The first
+// packet of each message does not count, because a message of one packet is cheaper as a datagram.
 var (
 	overInfiniBand = upgrade.Worth{Limit: 16, PerSecond: 16, Packet: 4 << 10, Each: 1}
 	overEthernet   = upgrade.Worth{Limit: 12, PerSecond: 1}

@@ -25,57 +25,58 @@ type World struct {
 	log     *slog.Logger
 	control *rankwire.Channel // channel to the agent; nil if ibrun did not start this process
 	welcome rankwire.Welcome
-	layout  atomic.Pointer[job.Layout] // of the job now
-	first   job.Slot                   // of this node
-	locals  uint32                     // ranks of this node
+	layout  atomic.Pointer[job.Layout] // current layout of the job
+	first   job.Slot                   // first slot of this node
+	locals  uint32                     // number of ranks on this node
 	over    chan struct{}              // closed when the agent is lost or the world finalized
-	reader  sync.WaitGroup
+	reader  sync.WaitGroup             // goroutine of listen
 
-	mark string // before keys on the key-value store (KVS), which earlier programs of a rank have used, too
+	mark string // prefix of this program's keys in the key-value store; see the function mark
 
 	mu        sync.Mutex
-	op        uint32
-	releases  map[uint32]chan rankwire.Release
-	gets      map[getKey][]chan rankwire.Answer
-	finalized bool
-	kvs       map[string][]byte // of a job of one rank
-	lost      error             // why the agent is lost
-	failed    []int             // ranks, in the order in which the agent told
-	restarted []RestartError    // the same of restarts
-	floor     uint32            // collectives up to this number have failed with a restart
-	resized   int               // changes of the job's size so far
-	change    rankwire.Resize   // of the size, which waits or is agreed
+	op        uint32                            // number of the last collective
+	releases  map[uint32]chan rankwire.Release  // waiting collectives, by number
+	gets      map[getKey][]chan rankwire.Answer // waiting calls of Get
+	finalized bool                              // Finalize was called
+	kvs       map[string][]byte                 // key-value store of a job that ibrun did not start
+	lost      error                             // reason that the agent is lost, ErrFinalized after Finalize, or nil
+	failed    []int                             // failed ranks, in the order of the agent's reports
+	restarted []RestartError                    // restarts, in the order of the agent's reports
+	floor     uint32                            // collectives up to this number have failed because of a restart
+	resized   int                               // number of changes of the job's size so far
+	change    rankwire.Resize                   // change of the size that is announced or agreed and not complete
 
-	// putting is apart from mu: the table puts an address under its own locks, for which those who
-	// hold mu may wait.
+	// putting protects puts. It is separate from mu because the table puts an address under its own locks, for which a
+	// goroutine that holds mu may wait.
 	putting sync.Mutex
-	puts    []chan bool // in the order of the Puts
+	puts    []chan bool // waiting calls of Put, in the order of the messages to the agent
 }
 
+// getKey identifies a value in the key-value store: the rank that puts it, by slot, and its key.
 type getKey struct {
 	slot job.Slot
 	key  string
 }
 
-// initCalls counts the calls of Init, of which maxInitCalls may succeed: more than one only in the
-// tests of this package, whose examples share a process.
+// initCalls counts the calls of Init. Calls after the first maxInitCalls fail. Only the tests of this package raise the
+// maximum, because their examples share a process.
 var (
 	initCalls    atomic.Int32
 	maxInitCalls int32 = 1
 )
 
 // Init joins the job: it registers with this node's agent, opens the network and publishes the
-// rank's address. It asks nothing about other ranks, and does not wait for them.
+// rank's address. It makes no requests about other ranks and does not wait for them.
 //
-// Init may be called once per process: each later call returns ErrInitialized, also after Finalize
-// and after an Init that failed. In a process that ibrun did not start, the job has one rank.
+// Init may be called once per process. Each later call returns ErrInitialized, even after Finalize or after an Init
+// that failed. In a process that ibrun did not start, the job has one rank.
 //
-// A rank that is a script can run several programs that call Init, one after the other. The peers
-// of each are the programs that the other ranks run in the same turn. Init fails if the program
-// before it did not call Finalize.
+// A rank that is a script can run several programs that call Init, one after the other. The peers of its second program
+// are the second programs of the other ranks, and so on. Init fails if the previous program of the rank did not call
+// Finalize.
 //
-// If ctx ends while Init waits for the agent, Init returns its error and the process is not part of
-// the job. The opening of a network device, which with --eager is part of Init, is not interrupted.
+// If ctx is done while Init waits for the agent, Init returns its error and the process does not join the job. With
+// --eager, Init also opens the network device, which ctx does not interrupt.
 func Init(ctx context.Context, options ...Option) (*World, error) {
 	if initCalls.Add(1) > maxInitCalls {
 		return nil, ErrInitialized
@@ -93,7 +94,8 @@ func Init(ctx context.Context, options ...Option) (*World, error) {
 	return join(control, welcome, time.Since(began), newConfig(options))
 }
 
-// join makes a world over an open control channel.
+// join returns the World of a rank with this channel to its agent and this welcome. Control is nil if ibrun did not
+// start the process. Answer is the time that the agent took to reply, and c holds the options of Init.
 func join(control *rankwire.Channel, welcome rankwire.Welcome, answer time.Duration, c config) (*World, error) {
 	w := &World{
 		log: c.log, control: control, welcome: welcome, over: make(chan struct{}), op: welcome.Op,
@@ -123,8 +125,8 @@ func join(control *rankwire.Channel, welcome rankwire.Welcome, answer time.Durat
 	return w, nil
 }
 
-// start makes the table and listens to the agent, which an Abort waits for, before
-// the way to other nodes is opened.
+// start makes the table, starts listen, and then opens the network and publishes the address. Listen runs first,
+// because Abort waits for it if the network cannot be opened.
 func (w *World) start(cfg lazy.Config) (err error) {
 	late := cfg.OpenOnDemand
 	cfg.OpenOnDemand = true
@@ -147,8 +149,8 @@ func (w *World) start(cfg lazy.Config) (err error) {
 	return errors.Join(err, w.table.Close())
 }
 
-// publish tells the agent where this rank is reached, or that it will when it is
-// wanted.
+// publish sends the address of this rank to the agent. If later is set, it announces instead that the address will be
+// published when a peer needs it.
 func (w *World) publish(later bool) error {
 	if later {
 		return w.control.Send(rankwire.Later{})
@@ -156,10 +158,10 @@ func (w *World) publish(later bool) error {
 	return w.control.Send(rankwire.Publish{Tuple: w.table.Tuple()})
 }
 
-// resolver implements lazy.Resolver: it sends the questions of a table to the agent.
+// resolver implements lazy.Resolver. It sends the queries of a table to the agent.
 type resolver struct {
 	control *rankwire.Channel
-	mark    string // prefix of keys, World.mark
+	mark    string // prefix of keys; see World.mark
 }
 
 func (r resolver) AskBlock(rank uint32, least uint16, fresh bool) error {
@@ -174,7 +176,7 @@ func (r resolver) AskPair(rank uint32) error {
 	return r.control.Send(rankwire.Pair{Rank: job.Slot(rank)})
 }
 
-// answered passes an answer of the agent to the table, or to the call of Get that waits for it.
+// answered passes a reply of the agent to the table, or to the call of Get that waits for it.
 func (w *World) answered(m rankwire.Answer) {
 	m.Key = strings.TrimPrefix(m.Key, w.mark)
 	switch m.Key {
@@ -200,8 +202,9 @@ func errorOf(what rankwire.Answered) error {
 	return lazy.ErrFailed
 }
 
-// mark goes before the keys of a rank's second program and of those after it, so
-// that none finds what an earlier one has put: agents keep that.
+// mark returns the prefix of a program's keys in the key-value store: "" for the first program of a rank, and a
+// different one for each later program. Without it, a program would find the values of earlier programs, which agents
+// keep.
 func mark(epoch uint16) string {
 	program := job.ProgramOf(epoch)
 	if program <= 1 {
@@ -232,11 +235,11 @@ func (w *World) NodeOf(rank int) (int, error) {
 	return int(w.layout.Load().NodeOf(slot)), nil
 }
 
-// Eager reports whether the job's whole address table was sent to every node,
-// rather than looked up when needed.
+// Eager reports whether the addresses of all ranks were sent to every node at the start (--eager), rather than looked
+// up when needed.
 func (w *World) Eager() bool { return w.welcome.How.Eager }
 
-// listen is the goroutine that takes what the agent says.
+// listen handles the messages of the agent until the channel is closed. It runs in a goroutine of its own.
 func (w *World) listen() {
 	for {
 		m, conn, err := w.control.Next()
@@ -263,13 +266,14 @@ func (w *World) listen() {
 			w.resizes(m)
 		case rankwire.Wanted:
 			if !w.table.Wanted(func(err error) { w.Abort(1, err.Error()) }) {
-				_ = w.publish(false) // a peer asks whether this rank runs
+				_ = w.publish(false) // the address is published; the agent checks that this rank still runs
 			}
 		}
 	}
 }
 
-// lose ends what waits for the agent, and reports whether that comes unexpectedly.
+// lose records that the agent is lost and ends all waits for it. It reports false if
+// the loss was recorded before, or if this rank has closed the channel in Finalize.
 func (w *World) lose(err error) (unexpected bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -284,40 +288,39 @@ func (w *World) lose(err error) (unexpected bool) {
 	return w.lost != ErrFinalized
 }
 
-// agentError is why the agent does not answer any more.
+// agentError returns the reason that the agent is lost, or nil.
 func (w *World) agentError() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.lost
 }
 
-// abortText is the most of a text, in bytes, that goes with an Abort. The
-// agent would not listen to more.
+// abortText is the maximum length of the text of an Abort or Rollback in bytes. The agent rejects longer texts.
 const abortText = 1000
 
-// Abort ends the whole job: every rank, everywhere. It does not return.
+// Abort ends the job: all ranks on all nodes. It does not return.
 //
-// The exit code is the low byte of code, as with [os.Exit], and 1 if that byte is zero: an aborted
-// job has failed. The text says why, and goes to the user of ibrun; it is cut after 1,000 bytes. In
-// a job of one rank that ibrun did not start, nobody sees the text.
+// The exit code of the job is the low byte of code, as with [os.Exit]. If that byte is zero, the exit code is 1,
+// because an aborted job has failed. The text gives the reason, of which ibrun shows the first 1,000 bytes to its
+// user. If ibrun did not start this process, the text is discarded.
 func (w *World) Abort(code int, text string) {
 	exit := job.AbortCode(code)
 	if w.control != nil {
 		_ = w.control.Send(rankwire.Abort{Code: exit, Text: text[:min(len(text), abortText)]})
-		<-w.over // the agent ends this process; the reader waits with us
+		<-w.over // the agent ends this process; listen closes over if the agent is lost
 	}
 	os.Exit(int(exit))
 }
 
-// Finalize ends this rank's part in the job. It waits until what this rank sent has arrived, and
-// until the other ranks have called Finalize, so that none of them waits for an acknowledgement
-// from a rank that is gone. It does not wait for ranks that have ended without it. Messages that
-// were not received are lost. The error names a rank that messages did not reach. A rank that a
-// Resize has taken out of the job waits for nobody.
+// Finalize ends this rank's part in the job. It waits until the messages that this rank sent have arrived, and until
+// the other ranks have called Finalize, so that none of them waits for an acknowledgement from a rank that has ended.
+// It does not wait for ranks that have ended without Finalize. Messages that have arrived and were not received are
+// lost. If messages did not reach a rank, the error names it. A rank that a Resize has removed from the job does not
+// wait.
 //
-// If ctx ends first, Finalize returns its error and has ended this rank's part nevertheless: the
-// other ranks do not wait for this one, and messages may not have arrived. After Finalize, all
-// methods that need the job return ErrFinalized.
+// If ctx is done first, Finalize returns its error and still ends this rank's part: the other ranks do not wait for
+// this rank, and its messages may not have arrived. After Finalize, all methods that need the job return
+// ErrFinalized.
 func (w *World) Finalize(ctx context.Context) error {
 	w.mu.Lock()
 	if w.finalized {
@@ -334,10 +337,10 @@ func (w *World) Finalize(ctx context.Context) error {
 	switch {
 	case w.control == nil:
 		return errors.Join(err, w.table.Close())
-	case !w.left(): // else all has arrived, and nobody waits for this rank
+	case !w.left(): // a rank that a Resize has removed skips the barrier
 		e = w.barrier(ctx)
 	}
-	for errors.Is(e, ErrRestarted) { // the restarted rank joins the next one
+	for errors.Is(e, ErrRestarted) { // the restarted rank joins the next barrier
 		e = w.barrier(ctx)
 	}
 	if !errors.As(e, &trouble) {
@@ -354,39 +357,38 @@ func (w *World) Finalize(ctx context.Context) error {
 	return err
 }
 
-// Stats is what one rank has counted since Init. Fields are added in later versions, none is
-// removed.
+// Stats holds the counters of one rank since Init. Later versions may add fields and do not remove any.
 type Stats struct {
-	Messages uint64 // sent, those to this rank itself included
-	Bytes    uint64 // in those messages
+	Messages uint64 // messages sent, including those to this rank itself
+	Bytes    uint64 // size of those messages
 
 	Peers      uint64 // ranks that this one has exchanged messages with
-	LocalPeers uint64 // of those, ranks of the same node
+	LocalPeers uint64 // part of Peers that is on the same node
 
-	Lookups      uint64 // questions to the agent for the addresses of a node
-	Checks       uint64 // questions whether a slow rank still has its address
-	AddressBytes uint64 // spent on addresses and handshakes
+	Lookups      uint64 // queries to the agent for the addresses of a node
+	Checks       uint64 // queries to the agent whether a slow rank still has its address
+	AddressBytes uint64 // bytes transferred for addresses and handshakes
 
-	Connections    uint64 // opened over the network
-	Reopened       uint64 // of those, opened again after they were closed because they were idle
-	Streams        uint64 // ends of streams between this rank and others
-	Moves          uint64 // times that this rank moved from datagrams to a stream
-	StreamMessages uint64 // sent by a stream
+	Connections    uint64 // connections opened over the network
+	Reopened       uint64 // part of Connections that was opened again after an idle connection was closed
+	Streams        uint64 // ends of streams at this rank
+	Moves          uint64 // number of times that this rank switched from datagrams to a stream
+	StreamMessages uint64 // messages sent by a stream
 
-	Datagrams   uint64 // sent
+	Datagrams   uint64 // datagrams sent
 	Retransmits uint64 // datagram segments sent again
-	Strangers   uint64 // datagrams received that are not this job's, and were dropped
-	Rejects     uint64 // messages for an earlier program of a rank
+	Strangers   uint64 // datagrams received from other jobs or programs, and dropped
+	Rejects     uint64 // messages received for an earlier program or process of a rank, and rejected
 
-	DatagramQueuePairs uint64        // InfiniBand: made for datagrams
-	StreamQueuePairs   uint64        // InfiniBand: used by streams
-	ColdQueuePairs     uint64        // of those, made only when a stream needed them
-	SpareQueuePairs    uint64        // InfiniBand: made for streams and not used
-	PinnedBytes        uint64        // InfiniBand: registered memory
-	OpeningTime        time.Duration // InfiniBand: spent on opening the device
+	DatagramQueuePairs uint64        // InfiniBand: queue pairs for datagrams
+	StreamQueuePairs   uint64        // InfiniBand: queue pairs used by streams
+	ColdQueuePairs     uint64        // part of StreamQueuePairs that was made only when a stream needed it
+	SpareQueuePairs    uint64        // InfiniBand: queue pairs made for streams and not used
+	PinnedBytes        uint64        // InfiniBand: memory registered with the device
+	OpeningTime        time.Duration // InfiniBand: time to open the device
 
-	// Time from the Send of the first message to a rank until that rank has acknowledged it: the
-	// median and the longest of all ranks, up to 9 % too long. Zero if there was none.
+	// Time from the Send of the first message to a rank until that rank has acknowledged it: the median and the maximum
+	// over all ranks, up to 9 % too long. Both are zero if no message was acknowledged.
 	FirstMessageMedian, FirstMessageLongest time.Duration
 }
 
@@ -396,6 +398,7 @@ func (w *World) Stats() Stats {
 	return statsOf(&tally)
 }
 
+// statsOf converts the counts of package job to Stats.
 func statsOf(t *job.Tally) Stats {
 	n := &t.Sum
 	return Stats{

@@ -12,22 +12,26 @@ import (
 	"ibrun/internal/job"
 )
 
+// TestKeys checks that checkPut accepts keys and values up to their maximum lengths, and rejects longer values and
+// invalid keys.
 func TestKeys(t *testing.T) {
 	require.NoError(t, checkPut("k", nil))
 	require.NoError(t, checkPut("k\x00", make([]byte, rankwire.MaxValue)))
 	for _, bad := range []string{"", strings.Repeat("k", rankwire.MaxKey+1), secondaryKey, "\x00"} {
-		require.Error(t, checkPut(bad, nil), "%q", bad)
+		require.Error(t, checkPut(bad, nil), "key %q", bad)
 	}
 	require.Error(t, checkPut("k", make([]byte, rankwire.MaxValue+1)))
 }
 
-// notOfARank are counts of agents, and of PMI, which a program of this package does not use.
+// notOfARank holds the counts that have no field in Stats, because only agents or users of PMI (the process management
+// interface of MPI) increase them.
 var notOfARank = map[job.Count]bool{
 	job.CountRanks: true, job.CountPuts: true, job.CountGets: true, job.CountFences: true,
 	job.CountBarriers: true, job.CountAway: true, job.CountBulkFetches: true,
 }
 
-// Each count of a rank is in one field, and each field has one.
+// TestStatsHaveEachCount sets one count of package job at a time. Exactly one field of Stats must show it, or none if
+// the count is in notOfARank. No field may show two counts.
 func TestStatsHaveEachCount(t *testing.T) {
 	fields := map[string]bool{}
 	for i := range job.Counts {
@@ -41,7 +45,7 @@ func TestStatsHaveEachCount(t *testing.T) {
 			}
 			set++
 			name := stats.Type().Field(f).Name
-			require.False(t, fields[name], "%s has two counts", name)
+			require.False(t, fields[name], "%s shows more than one count", name)
 			fields[name] = true
 			if d, ok := stats.Field(f).Interface().(time.Duration); ok {
 				require.Equal(t, 7*time.Microsecond, d)
@@ -49,7 +53,8 @@ func TestStatsHaveEachCount(t *testing.T) {
 				require.EqualValues(t, 7, stats.Field(f).Interface())
 			}
 		}
-		require.Equal(t, map[bool]int{true: 0, false: 1}[notOfARank[i]], set, job.CountNames[i])
+		require.Equal(t, map[bool]int{true: 0, false: 1}[notOfARank[i]], set,
+			"number of fields that show the count %s", job.CountNames[i])
 	}
 	var tally job.Tally
 	tally.Latency.Observe(time.Millisecond)
