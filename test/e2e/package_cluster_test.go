@@ -10,14 +10,14 @@ import (
 	"ibrun/test/skip"
 )
 
-// hideHeader is a shell script that hides the header verbs.h and then runs go build with the arguments of the script.
-// The build cache may have a package cgo/verbs that was compiled with the header. The option -gcflags with the harmless
-// flag -e differs from the flags of that package, so go compiles cgo/verbs again.
+// hideHeader is a shell script that hides the header infiniband/verbs.h and then runs go build with the arguments of
+// the script. The build cache may contain package cgo/verbs as compiled with the header. The harmless compiler flag -e
+// makes go build compile the package again, because the cached one was compiled without this flag.
 const hideHeader = `[ ! -d /usr/include/infiniband ] || mount -t tmpfs tmpfs /usr/include/infiniband
 exec go build -gcflags=ibrun/cgo/verbs=-e "$@"`
 
-// TestModuleWithCompiler builds a program of another module with gcc, once with the header verbs.h and once without it.
-// The program must have InfiniBand support if the header is there, and run as a job in any case.
+// TestModuleWithCompiler builds a program of another module with gcc, once with the header infiniband/verbs.h and once
+// without it. The program must have InfiniBand support only if the header exists, and must run as a job in both cases.
 func TestModuleWithCompiler(t *testing.T) {
 	if _, err := exec.LookPath("gcc"); err != nil {
 		skip.Because(t, "gcc is missing (Debian: gcc)")

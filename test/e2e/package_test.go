@@ -14,8 +14,9 @@ import (
 	"ibrun/test/launch"
 )
 
-// buildSolver makes a module whose program imports only the package ibrun of this module, as the README describes. It
-// builds the program with the command build, to which it appends arguments of go build, and returns the program's path.
+// buildSolver creates a module that requires the module ibrun of this repository, as the README describes. Its program
+// is examples/ring, which imports package ibrun. buildSolver builds the program without a network and returns its path.
+// build is the command that builds it, such as "go build". buildSolver appends options of go build.
 func buildSolver(t *testing.T, build ...string) string {
 	root, err := filepath.Abs("../..")
 	require.NoError(t, err)
@@ -39,9 +40,9 @@ func buildSolver(t *testing.T, build ...string) string {
 	return filepath.Join(dir, "solver")
 }
 
-// requireSolver runs the program solver as a job of three ranks. It requires that the program was built with
-// CGO_ENABLED=cgo and that its file contains the given reason for the lack of InfiniBand support, or none if reason is
-// empty.
+// requireSolver requires that the program at the path solver was built with CGO_ENABLED=cgo, and that it succeeds as a
+// job of three ranks. The file of the program must contain the text reason, which is noCgo or noHeader, and not the
+// other one. If the program must have InfiniBand support, reason is empty and the file must contain neither.
 func requireSolver(t *testing.T, solver, cgo, reason string) {
 	info, err := buildinfo.ReadFile(solver)
 	require.NoError(t, err)
@@ -60,14 +61,15 @@ func requireSolver(t *testing.T, solver, cgo, reason string) {
 	require.Empty(t, o.Stderr)
 }
 
-// Messages of package cgo/verbs about the lack of InfiniBand support. A program contains the one that applies to it.
+// Messages of package cgo/verbs that give the reason why a program was built without InfiniBand support. Such a program
+// contains one of them.
 const (
 	noCgo    = "no cgo, or tag noib"
 	noHeader = "infiniband/verbs.h was not found"
 )
 
-// TestModuleWithoutCompiler builds a program of another module with a PATH that has only the go command. Without gcc
-// the go command turns cgo off.
+// TestModuleWithoutCompiler builds a program of another module while PATH contains only the go command. Because there
+// is no C compiler, the go command must disable cgo. The program must run as a job, without InfiniBand support.
 func TestModuleWithoutCompiler(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bin")
 	require.NoError(t, os.Mkdir(path, 0o700))
