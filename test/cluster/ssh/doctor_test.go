@@ -18,7 +18,7 @@ import (
 	"ibrun/topo/topotest"
 )
 
-// examined has the fields of the output of --doctor --json that these tests check.
+// examined contains those fields of the output of ibrun --doctor --json that the tests in this file check.
 type examined struct {
 	Nodes []struct {
 		Name, How string
@@ -41,6 +41,7 @@ type examined struct {
 	}
 }
 
+// examine runs ibrun --doctor --json with more arguments on c, requires the given exit code, and returns the output.
 func examine(t *testing.T, c *cluster.Cluster, code int, args ...string) (e examined) {
 	o := ibrun(t, c, append([]string{"--doctor", "--json"}, args...)...)
 	require.Equal(t, code, o.code, o.stderr+o.stdout)
@@ -58,7 +59,8 @@ func (e examined) found() map[string]string {
 	return found
 }
 
-// begin makes the sessions of a node begin with a line of shell.
+// begin makes each shell that an ssh session starts on a node run a line first. It replaces .bashrc in the home
+// directory.
 func begin(t *testing.T, c *cluster.Cluster, node, line string) {
 	cmd := c.Exec(t.Context(), node, "sh", "-c", "cat >$HOME/.bashrc")
 	cmd.Stdin = strings.NewReader(line + "\n")
@@ -66,13 +68,14 @@ func begin(t *testing.T, c *cluster.Cluster, node, line string) {
 	require.NoError(t, err, "%s", out)
 }
 
-// lowered is a start-up file of a login shell. It lowers the limit of locked memory and drops the capability by which
-// root could raise it again.
+// lowered is a line for begin. It lowers the limit of locked memory to 64 KiB. It then runs the command of the session
+// without the capability CAP_SYS_RESOURCE, by which root could raise the limit again.
 const lowered = `ulimit -l 64; [ "$BASH_EXECUTION_STRING" ] && exec setpriv --bounding-set=-sys_resource sh -c ` +
 	`"$BASH_EXECUTION_STRING"`
 
 // TestDoctorOnTroubledNodes examines three nodes over ssh: one without faults, one with a low limit of locked memory
-// and a small cpuset, and one that is cut off. The report must have a finding for each fault.
+// and a cpuset of one CPU, and one whose network is cut off. The report must show the limit, and must have findings
+// about the cpuset and about the unreachable node. It must have none about the missing RDMA devices.
 func TestDoctorOnTroubledNodes(t *testing.T) {
 	parallel(t, working)
 	c := own(t, cluster.Config{Nodes: 3})
@@ -104,9 +107,9 @@ func TestDoctorOnTroubledNodes(t *testing.T) {
 	require.NotContains(t, found, "rdma node0001,node0002", "the lack of RDMA must not be a finding")
 }
 
-// TestDoctorOnMadeUpHCAs gives each of three nodes a fake sysfs. The first two have the same HCA with the same LID, and
-// the port of the third HCA is down. The doctor must report the duplicates and the port, and that the kernel's netlink
-// interface does not list the devices.
+// TestDoctorOnMadeUpHCAs mounts a fake sysfs with one HCA on each of three nodes. All three have the same GUIDs, the
+// first two have the same LID, and the port of the third one is down. The doctor must report the duplicates and the
+// port, and that the kernel's RDMA netlink interface is not available.
 func TestDoctorOnMadeUpHCAs(t *testing.T) {
 	parallel(t, working)
 	c := own(t, cluster.Config{Nodes: 3})

@@ -16,9 +16,10 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// TestLostAgent kills inner agents of a tree of depth three, one of them together with its reaper. The parent of the
-// killed agent must adopt its children. No output of ranks on other nodes may be lost or duplicated, and all ranks must
-// report the same failed collective.
+// TestLostAgent runs two jobs and kills an inner agent in each, in the second one together with its reaper. The tree of
+// agents has three levels below the root. The parent of the killed agent must adopt its children. No output of ranks on
+// other nodes may be lost or duplicated. All remaining ranks must report the same failed collective, with the lost
+// ranks in its error. ibrun must exit with code 125.
 func TestLostAgent(t *testing.T) {
 	parallel(t, working)
 	c := shared(t, 16)
@@ -45,9 +46,9 @@ func TestLostAgent(t *testing.T) {
 	}
 }
 
-// TestAdoptedAgentLives kills the middle agent in a chain of three. The agent below it gets a new parent. The rank of
-// that agent must print a line per second for another minute, which is longer than the limit after which a reaper kills
-// an agent without a link.
+// TestAdoptedAgentLives kills the middle agent in a chain of three. The agent below it gets a new parent, and must not
+// be killed by its reaper. The rank of that agent must print a line per second for another minute. A reaper kills an
+// agent that has been without a parent for less than that time.
 func TestAdoptedAgentLives(t *testing.T) {
 	parallel(t, waiting)
 	c := own(t, cluster.Config{Nodes: 3})
@@ -60,8 +61,9 @@ func TestAdoptedAgentLives(t *testing.T) {
 	require.Equal(t, 125, j.cmd.ProcessState.ExitCode(), j.err.String())
 }
 
-// TestLostSession kills the ssh client of one session. The agent at its other end must be reached by a new
-// session, and no rank may be disturbed.
+// TestLostSession kills the ssh clients of two sessions, one after the other: of a session that an inner agent has
+// opened, and of one that ibrun has opened. Each time a new session must connect to the running agent. No output may be
+// lost or duplicated, and no collective may fail.
 func TestLostSession(t *testing.T) {
 	parallel(t, working)
 	c := shared(t, 16)
@@ -81,8 +83,9 @@ func TestLostSession(t *testing.T) {
 	require.GreaterOrEqual(t, joined, 20, "collectives that succeeded")
 }
 
-// TestSlowSessions kills a session in a cluster where each session takes 4.5 s to start. ibrun must open a new one. It
-// remembers how long the first session took, and the agents below wait as long for their new parent.
+// TestSlowSessions kills a session of ibrun, where each session takes 4.5 s to start. ibrun must open a new one and the
+// job must succeed. The agent at the other end waits long enough for the new session, because ibrun has told it how
+// long the first one took to start.
 func TestSlowSessions(t *testing.T) {
 	parallel(t, working)
 	c := shared(t, 4)
@@ -100,8 +103,9 @@ func TestSlowSessions(t *testing.T) {
 	require.Equal(t, 0, j.cmd.ProcessState.ExitCode(), j.err.String())
 }
 
-// fences is a client of PMI that puts a value, waits for all ranks and gets the value of another rank, again and
-// again.
+// fences is a shell script that runs as a rank and speaks PMI-1. In each round it puts a value, waits in a barrier and
+// gets the value of another rank. It prints a numbered line for each round, or fails if the value is wrong. Its
+// argument is the number of rounds.
 const fences = `
 ask() { printf '%s\n' "$1" >&$PMI_FD; IFS= read -r a <&$PMI_FD; }
 ask 'cmd=init pmi_version=1 pmi_subversion=1'
@@ -122,7 +126,8 @@ ask cmd=barrier_in
 ask cmd=finalize
 `
 
-// TestFencesGoOn kills a session below the root and one below another agent. The fences of PMI must go on.
+// TestFencesGoOn runs the script fences and kills a session between ibrun and an agent, and later one between two
+// agents. All rounds of all ranks must succeed.
 func TestFencesGoOn(t *testing.T) {
 	parallel(t, working)
 	c := shared(t, 16)
@@ -138,19 +143,24 @@ func TestFencesGoOn(t *testing.T) {
 	require.Equal(t, 0, j.cmd.ProcessState.ExitCode(), j.err.String())
 }
 
-// TestRelaunched kills the agent of an inner node. The ranks of that node must start again on the same node. All other
-// ranks must go on, no line of their output may be lost or duplicated, and the job must succeed.
+// TestRelaunched kills the agent of an inner node, with --on-failure restart. The ranks of that node must be restarted
+// on the same node. All other ranks must continue, none of their output may be lost or duplicated, and the job must
+// succeed.
 func TestRelaunched(t *testing.T) {
 	parallel(t, working)
 	relaunched(t, shared(t, 16), false)
 }
 
-// TestRelaunchedOnASpare cuts off an inner node. Its ranks must start again on a spare.
+// TestRelaunchedOnASpare cuts off the network of an inner node, with --on-failure restart. Its ranks must be restarted
+// on the spare node.
 func TestRelaunchedOnASpare(t *testing.T) {
 	parallel(t, waiting)
 	relaunched(t, own(t, cluster.Config{Nodes: 10}), true)
 }
 
+// relaunched runs a job of 18 ranks on nine nodes and makes node0001 fail: it cuts off its network if cut is set, and
+// otherwise kills its agent. It requires that only the two ranks of that node are restarted, on the spare node0010 or
+// on node0001, and that the job succeeds.
 func relaunched(t *testing.T, c *cluster.Cluster, cut bool) {
 	program := example(t, c, "test/cluster/mender")
 	const lines = 200
