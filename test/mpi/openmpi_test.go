@@ -22,15 +22,16 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// TestOpenMPI runs unmodified programs of Open MPI. They must succeed if ibrun detects that a rank is linked with Open
-// MPI, if a shell starts the program so that ibrun cannot detect it, and if --mpi names the library.
+// TestOpenMPI runs an unmodified program that is linked with Open MPI, so that ibrun detects the library. It must also
+// succeed if a shell starts the program so that ibrun cannot detect the library, if --mpi names the library, as two
+// programs of one job, and with two agents.
 func TestOpenMPI(t *testing.T) {
 	program := openMPI(t)
 	all := "hello+ring+collectives"
 	ibrun(t, "-n", "6", program, all).Went(t, suite.MPIAnswers(6, all), "more ranks than CPUs")
 	for name, args := range map[string][]string{
 		"behind a shell": {"-n", "3", "sh", "-c", `"$0" collectives; exit $?`, program},
-		"as was said":    {"-n", "3", "--mpi", "openmpi", program, "collectives"},
+		"--mpi openmpi":  {"-n", "3", "--mpi", "openmpi", program, "collectives"},
 		"two programs":   {"-n", "2", program, "collectives", ":", "-n", "1", program, "collectives"},
 		"several agents": {"-n", "3", "--launcher", "local", "--hosts", "a:2,b", program, "collectives"},
 	} {
@@ -39,15 +40,15 @@ func TestOpenMPI(t *testing.T) {
 }
 
 // TestMPI4Py runs a Python script that loads Open MPI by mpi4py. It must succeed, although ibrun cannot detect that a
-// Python script uses Open MPI. Python and mpi4py are those of Debian.
+// Python script uses Open MPI. The test needs the packages of Python and mpi4py of Debian.
 func TestMPI4Py(t *testing.T) {
 	script, err := filepath.Abs("testdata/peers.py")
 	require.NoError(t, err)
 	ibrun(t, "-n", "2", "/usr/bin/python3", script).Went(t, suite.MPIAnswers(2, "mpi4py"))
 }
 
-// TestMPIDetected requires that -v reports once for each job with which MPI library the program is linked. The line
-// must name the first node of the job.
+// TestMPIDetected requires that ibrun -v prints one line per job about the MPI library with which the program is
+// linked. In a job on two nodes, the line must begin with the name of the first one.
 func TestMPIDetected(t *testing.T) {
 	o := ibrun(t, "-v", "-n", "2", "--launcher", "local", "--hosts", "a,b", openMPI(t), "mute")
 	require.Equal(t, 1, strings.Count(o.Stderr, "is linked with libmpi.so.40: Open MPI, which gets PMIx and libpmi\n"),
@@ -77,14 +78,15 @@ func TestOpenMPIEnvironment(t *testing.T) {
 	require.NotContains(t, variables("-n", crowd, "--mpi", "mpich"), "FLUX_")
 	require.NotContains(t, variables("-n", crowd, "--mpi", "none"), "FLUX_")
 
-	srun := filepath.Join(t.TempDir(), "srun") // programs named like a launcher get the variables only with --mpi openmpi
+	srun := filepath.Join(t.TempDir(), "srun") // a program with the name of a launcher gets them only with --mpi openmpi
 	require.NoError(t, executable.Write(srun, []byte("#!/bin/sh\nenv\n")))
 	require.NotContains(t, ibrun(t, "-n", "2", srun).Stdout, "FLUX_")
 	require.Regexp(t, `(?m)^FLUX_JOB_ID=`, ibrun(t, "-n", "2", "--mpi", "openmpi", srun).Stdout)
 }
 
-// TestOpenMPIEnds runs programs whose rank 1 ends without MPI_Finalize, with PMIx and with libpmi. The job must end
-// with the exit code and the message of mpiEnds. No file may be left in the temporary folder or in /dev/shm.
+// TestOpenMPIEnds runs programs whose rank 1 ends without MPI_Finalize, with PMIx and with libpmi. ibrun must exit with
+// the code and the message that mpiEnds states, also if the rank is killed by SIGKILL. No file may remain in the
+// temporary folder or in /dev/shm.
 func TestOpenMPIEnds(t *testing.T) {
 	const script = `[ "$1 $RANK" != "spin 1" ] || { sleep 0.5; kill -9 $$; } & exec "$0" "$@"`
 	program, before := openMPI(t), sharedMemoryFiles(t)
@@ -110,8 +112,8 @@ func TestOpenMPIEnds(t *testing.T) {
 	}
 }
 
-// TestOpenMPIUnreadable runs ibrun as a user who may execute its file but not read it. A program of Open MPI must still
-// succeed.
+// TestOpenMPIUnreadable runs ibrun as a user who may execute the file of ibrun but not read it. A program of Open MPI
+// must still succeed.
 func TestOpenMPIUnreadable(t *testing.T) {
 	built := openMPI(t)
 	dir, err := os.MkdirTemp("", "ibrun-e2e-open")
@@ -135,7 +137,7 @@ func TestOpenMPIUnreadable(t *testing.T) {
 	require.Equal(t, 2, strings.Count(o.Stdout, "of 2: ring\n"))
 }
 
-// segments returns the paths of the shared-memory files of Open MPI in /dev/shm.
+// sharedMemoryFiles returns the paths of the shared-memory files of Open MPI in /dev/shm.
 func sharedMemoryFiles(t *testing.T) []string {
 	t.Helper()
 	found, err := filepath.Glob("/dev/shm/*_segment.*")
@@ -169,7 +171,8 @@ func TestWithoutLibpmi(t *testing.T) {
 }
 
 // TestPeakWithClientsOfPMIx requires that the peak of an agent's resident memory is at most 16 MiB if its 16 ranks have
-// initialized Open MPI by PMIx. make bench-mpi compares the agent's memory with that of an agent without clients.
+// initialized Open MPI by PMIx. "make bench-mpi" compares this memory with that of an agent whose ranks do not use
+// PMIx.
 func TestPeakWithClientsOfPMIx(t *testing.T) {
 	openMPI, folder := openMPI(t), t.TempDir()
 	r := launch.Start(t, "-n", "16", "--launcher", "local", "--hosts", "h", "--mpi", "pmix", "--bind-to", "none", "sh",
