@@ -15,17 +15,20 @@ import (
 	"ibrun/test/bench/figure"
 )
 
-// autoBound limits the time of --lazy=auto, divided by that of the better one of --lazy and --eager.
+// autoBound is the upper limit of the time with --lazy=auto, divided by the shorter one of the times with --lazy and
+// with --eager.
 const autoBound = 1.2
 
-// allTook matches the output of examples/alltoall. Its group matches the time from the first barrier to the last one.
+// allTook matches the output of examples/alltoall. Its group matches the time from the first barrier to the last one,
+// in the form of time.ParseDuration.
 var allTook = regexp.MustCompile(`^\d+ ranks sent \d+ messages of \d+ bytes in (\S+)\n$`)
 
-// Lazy compares --lazy, --eager and --lazy=auto in turns on a virtual cluster, for two programs. DENSE is
-// examples/alltoall, in which each rank sends to one rank of each node. The time until all messages have arrived is
-// compared. SPARSE is examples/stencil3d. The median time of its first messages is compared, which varies with the
-// order in which nodes start. So each program has its own number of rounds. Lazy returns an error if --lazy=auto
-// takes longer than autoBound allows.
+// Lazy compares the options --lazy, --eager and --lazy=auto of ibrun on a virtual cluster. It runs two programs, in
+// rounds with one job for each option. The arguments are NODES, RANKS-PER-NODE, DENSE-ROUNDS, SPARSE-ROUNDS, and the
+// paths of ibrun, of DENSE and of SPARSE. DENSE is examples/alltoall, in which each rank sends to one rank of each
+// node. Lazy compares the time until all its messages have arrived. SPARSE is examples/stencil3d. Lazy compares the
+// median time of its first messages. This time varies with the order in which nodes start, so SPARSE may need another
+// number of rounds than DENSE. Lazy returns an error if --lazy=auto takes longer than autoBound allows.
 func Lazy(args []string) error {
 	var nodes, perNode, denseRounds, sparseRounds int
 	var launcher, dense, sparse string
@@ -70,7 +73,7 @@ func Lazy(args []string) error {
 	return missed
 }
 
-// allTime returns the time that examples/alltoall printed, in milliseconds.
+// allTime returns the time that examples/alltoall has printed to standard output, in milliseconds.
 func allTime(r figure.Result) (float64, error) {
 	m := allTook.FindSubmatch(r.Out)
 	if m == nil {
@@ -80,7 +83,7 @@ func allTime(r figure.Result) (float64, error) {
 	return figure.Milliseconds(took), err
 }
 
-// firstTime returns the median time of first messages from the statistics, in milliseconds.
+// firstTime returns the median time of first messages from the output of --stats=json, in milliseconds.
 func firstTime(r figure.Result) (float64, error) {
 	for line := range bytes.Lines(r.Said) {
 		var s struct {
