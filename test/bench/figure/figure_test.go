@@ -61,6 +61,20 @@ func TestMeasureTakesTurns(t *testing.T) {
 	require.Equal(t, "abababab", order)
 }
 
+// TestRatioHasAnInterval requires that Ratio pairs the values of the same round, and that three of 15 ratios lie on
+// each side of the interval, and none of 5.
+func TestRatioHasAnInterval(t *testing.T) {
+	var ours, theirs Way
+	for i := range 15 {
+		ours.Values, theirs.Values = append(ours.Values, float64(i*i)), append(theirs.Values, float64(max(i, 1)))
+	}
+	low, middle, high := ours.Ratio(&theirs)
+	require.Equal(t, []float64{3, 7, 11}, []float64{low, middle, high})
+	ours.Values = ours.Values[:5]
+	low, middle, high = ours.Ratio(&theirs)
+	require.Equal(t, []float64{0, 2, 4}, []float64{low, middle, high})
+}
+
 // TestRunEndsCommands requires that Run returns an error with the standard error of a command that fails, and that it
 // kills a command that runs longer than patience.
 func TestRunEndsCommands(t *testing.T) {

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -55,6 +57,26 @@ func (w *Way) Median() float64 { return Median(w.Values) }
 
 // Over returns the median of w.Values divided by the median of other.Values.
 func (w *Way) Over(other *Way) float64 { return w.Median() / other.Median() }
+
+// Ratio returns the median of the ratios of the values of w and other, paired by round, and the ends of its 95 %
+// confidence interval (order statistics of the sign test). With fewer than 6 rounds these are the least and the
+// largest ratio.
+func (w *Way) Ratio(other *Way) (low, middle, high float64) {
+	var ratios []float64
+	for i := range min(len(w.Values), len(other.Values)) {
+		ratios = append(ratios, w.Values[i]/other.Values[i])
+	}
+	n := len(ratios)
+	slices.Sort(ratios)
+	outside := 0 // the number of ratios below the interval, and above it
+	chance := math.Pow(0.5, float64(n))
+	for sum := chance; sum <= 0.025; outside++ { // sum: the chance that at most outside ratios are below the median
+		chance *= float64(n-outside) / float64(outside+1)
+		sum += chance
+	}
+	outside = max(outside-1, 0)
+	return ratios[outside], Median(ratios), ratios[n-1-outside]
+}
 
 // Result holds the output of a command, its wall time (Took), and its CPU time with that of its children (CPU). CPU
 // is 0 if the command failed.

@@ -49,11 +49,12 @@ func Launch(args []string) error {
 	})
 }
 
-// maxOverOlder limits the time of a launch by a newer build of ibrun, divided by that of a launch by an older build.
-const maxOverOlder = 1.03
+// maxOverOlder limits the time of a launch by a newer build of ibrun, divided by that of a launch by an older build,
+// for each group. A limit is missed if the lower end of the 95 % interval of the ratio exceeds it.
+var maxOverOlder = map[string]float64{"ssh": 1.05, "send": 1.2, "here": 1.1, "rsh": 1.2}
 
-// Before launches the same jobs by the program IBRUN and by an older build of it, OLDER, in turns. It returns an
-// error if a change has made launches slower than maxOverOlder allows.
+// Before launches the same jobs in turns by the program IBRUN and by older builds of it. OLDER has the paths of these
+// builds, separated by commas. Before returns an error if launches have become slower than maxOverOlder allows.
 func Before(args []string) error {
 	var ibrun, earlier string
 	var rounds int
@@ -62,11 +63,21 @@ func Before(args []string) error {
 		return err
 	}
 	return eachCase(rounds, cases, func(st *stage) []*contestant {
-		first, second := st.contestants(ibrun)[0], st.contestants(earlier)[0]
-		second.Name = older
-		return []*contestant{first, second}
+		all := st.contestants(ibrun)[:1]
+		for _, path := range strings.Split(earlier, ",") {
+			c := st.contestants(path)[0]
+			c.Name = ours + " of before, " + filepath.Base(path)
+			all = append(all, c)
+		}
+		return all
 	}, func(r row, bounds *figure.Bounds) error {
-		bounds.AtMost(r.title()+": ibrun / ibrun of before", r.find(ours).Over(&r.find(older).Way), maxOverOlder)
+		for _, before := range r.ways[1:] {
+			low, middle, high := r.ways[0].Ratio(&before.Way)
+			fmt.Printf("  ibrun / %s: %.3f (95 %%: %.3f to %.3f)\n", before.Name, middle, low, high)
+			if limit := maxOverOlder[r.name]; limit > 0 {
+				bounds.AtMost(r.title()+": lower end of ibrun / "+before.Name, low, limit)
+			}
+		}
 		return nil
 	})
 }
@@ -126,7 +137,7 @@ func (r row) print() {
 	fmt.Printf("%s, medians of %d rounds in turns:\n", r.title(), r.rounds)
 	mine := r.find(ours)
 	for _, c := range r.ways {
-		fmt.Printf("  %-20s %9.1f ms (least %9.1f), %5.2f of ibrun's time", c.Name, c.Median(), slices.Min(c.Values),
+		fmt.Printf("  %-24s %9.1f ms (least %9.1f), %5.2f of ibrun's time", c.Name, c.Median(), slices.Min(c.Values),
 			c.Over(&mine.Way))
 		if mine.cpu() > 0 {
 			fmt.Printf("; %7.2f ms CPU per node, %5.2f of its CPU", c.cpu(), c.cpu()/mine.cpu())

@@ -3,6 +3,7 @@ package launch
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -29,12 +30,14 @@ type group struct {
 	stand     bool          // use the rsh stand-in instead of ssh
 	latency   time.Duration // added to the start of each session
 	alone     bool          // measure ibrun and bare sessions, but no other launcher
+	send      bool          // send ibrun to the nodes, which have no copy in their caches
 	here      bool          // start the ranks on the launcher's host, without sessions
 	times     int           // if not 0, the number of rounds is multiplied by it
 }
 
 var groups = map[string]group{
 	"ssh":   {how: "ssh as shipped", counts: []int{4, 16, 64, 128}, perNode: []int{1, 16}},
+	"send":  {how: "ssh, ibrun not on the nodes", counts: []int{64}, perNode: []int{1}, send: true},
 	"tuned": {how: "ssh with curve25519 for all", counts: []int{64}, perNode: []int{1, 16}, kex: "curve25519-sha256"},
 	"rsh":   {how: "rsh stand-in", counts: []int{4, 16, 64, 128}, perNode: []int{1, 16}, stand: true},
 	"latency": {how: "rsh stand-in, 50 ms more for each session", counts: []int{128}, perNode: []int{1}, stand: true,
@@ -85,7 +88,6 @@ const program = "hostname"
 const (
 	ours        = "ibrun"
 	uninstalled = "ibrun, not installed"
-	older       = "ibrun of before"
 	hydra       = "mpiexec.hydra"
 	openMPI     = "mpirun"
 	floorName   = "bare sessions"
@@ -112,6 +114,8 @@ type stage struct {
 	shell string // the path of the remote shell, or "" for ssh
 	job   *figure.Job
 	hosts []string // the hosts whose CPU time counts
+
+	hidden []string // copies of ibrun that only the front has
 }
 
 // build returns a stage for jobs of the size s in the group g. It brings up a virtual cluster unless g.here is set.
@@ -149,6 +153,9 @@ func slowShell(dir string, latency time.Duration, command string) (path string, 
 
 // Close takes the cluster down.
 func (s *stage) Close() error {
+	for _, path := range s.hidden {
+		_ = os.Remove(path)
+	}
 	if s.Cluster == nil {
 		return nil
 	}
@@ -159,6 +166,9 @@ func (s *stage) Close() error {
 // launcher that is not installed is left out.
 func (s *stage) contestants(ibrun string) (all []*contestant) {
 	ibrun = absolute(ibrun)
+	if s.send {
+		ibrun = s.hide(ibrun)
+	}
 	ranks := s.nodes * s.ppn
 	n := strconv.Itoa(ranks)
 	add := func(name string, lines int, argv ...string) {
@@ -202,6 +212,26 @@ func (s *stage) contestants(ibrun string) (all []*contestant) {
 	return all
 }
 
+// hide copies the program at path to /tmp of the front, which the nodes do not see. It returns the path of the copy, or
+// path if it cannot be copied.
+func (s *stage) hide(path string) string {
+	program, err := os.ReadFile(path)
+	hidden := "/tmp/" + filepath.Base(filepath.Dir(s.Shared())) + "-" + filepath.Base(path)
+	if err != nil || os.WriteFile(hidden, program, 0o755) != nil {
+		return path
+	}
+	s.hidden = append(s.hidden, hidden)
+	return hidden
+}
+
+// forget removes the caches of ibrun on the nodes.
+func (s *stage) forget() (err error) {
+	for _, name := range s.Nodes() {
+		err = errors.Join(err, os.RemoveAll(s.Root(name)+"/root/.cache/ibrun"))
+	}
+	return err
+}
+
 // cpu returns the CPU time that all hosts together have used so far, from their control groups. Without a cluster it
 // returns 0.
 func (s *stage) cpu() (sum time.Duration, err error) {
@@ -218,6 +248,11 @@ func (s *stage) cpu() (sum time.Duration, err error) {
 // launch runs the command of c once. It appends the CPU time per node to c.cpus, and returns the wall time in
 // milliseconds.
 func (s *stage) launch(c *contestant) (float64, error) {
+	if s.send {
+		if err := s.forget(); err != nil {
+			return 0, err
+		}
+	}
 	before, err := s.cpu()
 	if err != nil {
 		return 0, err
