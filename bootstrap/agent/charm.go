@@ -11,8 +11,8 @@ import (
 	"ibrun/internal/netiface"
 )
 
-// fromCharm takes in what comes of programs of Charm++, and reports whether got is of them.
-func (l *loop) fromCharm(got any) bool {
+// fromCharm takes in what comes of programs of Charm++.
+func (l *loop) fromCharm(got any) {
 	switch got := got.(type) {
 	case spawn.CharmRank:
 		if l.charmAt == nil {
@@ -27,15 +27,13 @@ func (l *loop) fromCharm(got any) bool {
 		l.obeyCharm(l.charm.Closed(got.Call))
 	case spawn.Muted:
 		l.obeyCharm(l.charm.Muted(got.Rank))
-	case spawn.Drained:
-		if !l.charm.Prints(got.Rank) {
-			return false
+	case core.RankDrained:
+		if l.charm.Prints(got.Rank) {
+			l.obeyCharm(l.charm.Drained(got.Rank))
+		} else {
+			l.hear(got)
 		}
-		l.obeyCharm(l.charm.Drained(got.Rank))
-	default:
-		return false
 	}
-	return true
 }
 
 // datagramAddress is the address of this node for datagrams of others: the program would guess.
@@ -105,17 +103,17 @@ func (l *loop) obeyCharm(effects []charm.Effect) {
 	}
 }
 
-// charmExited takes the end of a rank that is a program of Charm++: its last word says how it
+// charmExited completes the end of a rank that is a program of Charm++: its last word says how it
 // ended, if it was that it ends.
-func (l *loop) charmExited(got spawn.Exited, ev *core.RankExited) {
-	l.obeyCharm(l.charm.Exited(got.Rank, got.Status.OK()))
-	if !l.charm.IsClient(got.Rank) {
+func (l *loop) charmExited(ev *core.RankExited) {
+	l.obeyCharm(l.charm.Exited(ev.Rank, ev.Status.OK()))
+	if !l.charm.IsClient(ev.Rank) {
 		return
 	}
-	if code, ended := l.charm.Code(got.Rank); ended {
+	if code, ended := l.charm.Code(ev.Rank); ended {
 		ev.Status, ev.Signaled, ev.Cause = job.Status{Kind: job.Exited, Code: code}, false, ""
 		return
 	}
 	ev.PMI = true
-	ev.Awaited = l.charmJob.Launch.KeepGoing && !got.Status.OK()
+	ev.Awaited = l.charmJob.Launch.KeepGoing && !ev.Status.OK()
 }

@@ -37,27 +37,24 @@ func (l *loop) fromRanks(got any) {
 	case spawn.PMIxNode:
 		l.placed = &got
 		l.pmix.Placed(placement(got))
-	case spawn.Frame:
+	case core.RankFrame:
 		if l.pmix.Take(got.Rank) {
-			l.hear(l.spawnEvent(got))
+			l.hear(got)
 		} else if _, hello := got.Msg.(rankwire.Hello); hello {
 			l.ranks.RefuseProgram(got.Rank, pmixserver.AfterPMIx)
 		}
-	case spawn.Exited:
-		handles := l.pmix.Handles(got.Rank)
-		awaited := l.server.Awaits(got.Rank) || l.pmix.Awaits(got.Rank)
+	case core.RankExited:
+		got.Handles = l.pmix.Handles(got.Rank)
+		got.Awaited = l.server.Awaits(got.Rank) || l.pmix.Awaits(got.Rank)
 		l.server.Exited(got.Rank)
 		l.obeyPMIx(l.pmix.Exited(got.Rank))
-		ev := core.RankExited{
-			Rank: got.Rank, Status: got.Status, Signaled: got.Signaled, Awaited: awaited, Cause: got.Cause,
-			Handles: handles, PMI: l.server.IsClient(got.Rank) || l.pmix.IsClient(got.Rank),
-		}
-		l.charmExited(got, &ev)
-		l.hear(ev)
+		got.PMI = l.server.IsClient(got.Rank) || l.pmix.IsClient(got.Rank)
+		l.charmExited(&got)
+		l.hear(got)
+	case spawn.Warning:
+		l.warn(got.Text)
 	default:
-		if !l.fromCharm(got) {
-			l.hear(l.spawnEvent(got))
-		}
+		l.fromCharm(got)
 	}
 }
 

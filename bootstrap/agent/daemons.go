@@ -3,7 +3,6 @@ package agent
 import (
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/spawn"
-	"ibrun/internal/job"
 )
 
 // daemonSet are the daemons of an order on this node.
@@ -25,9 +24,7 @@ func (l *loop) performDaemons(e core.Effect) {
 		} else if e.PerRank {
 			set.left = len(e.Ranks)
 		}
-		set.Daemons = l.ranks.StartDaemons(spawn.Order{ID: e.ID, PerRank: e.PerRank, Argv: e.Argv, Number: e.Number,
-			Place: e.Place, Ranks: e.Ranks, Input: e.Input, Window: e.Window, Attach: l.attached(e.Ranks[0]),
-			First: uint32(e.First), Count: e.Count, Size: e.Size, Env: e.Env})
+		set.Daemons = l.ranks.StartDaemons(e)
 		l.daemons[e.ID] = set
 	case core.KillDaemons:
 		if set := l.daemons[e.ID]; set != nil {
@@ -48,24 +45,11 @@ func (l *loop) performDaemons(e core.Effect) {
 	}
 }
 
-// attached finds the process of a rank that a debugger wants: what a shell waits for, and not the
-// shell.
-func (l *loop) attached(rank job.Slot) func() int {
-	ranks := l.ranks
-	return func() int {
-		pid := ranks.Process(rank).PID
-		if look, lives := (&spawn.Looks{}).At(pid); lives {
-			pid = look.Worker()
-		}
-		return pid
-	}
-}
-
-func (l *loop) daemonExited(ev spawn.DaemonExited) core.Event {
+// daemonExited forgets the daemons of an order when the last one has ended.
+func (l *loop) daemonExited(ev core.DaemonExited) {
 	if set := l.daemons[ev.ID]; set != nil {
 		if set.left--; set.left == 0 {
 			delete(l.daemons, ev.ID)
 		}
 	}
-	return core.DaemonExited{ID: ev.ID, Number: ev.Number, Status: ev.Status, Cause: ev.Cause}
 }

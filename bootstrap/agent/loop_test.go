@@ -143,7 +143,7 @@ func TestHeardInOrder(t *testing.T) {
 		pmi.FirstClient{}, pmi.ClientFrame{Rank: 1, Msg: rankwire.Hello{}}, pmi.Warn{Text: "w"},
 		pmi.BulkFetch{Fence: 2}, pmi.ClientFrame{Rank: 1, Msg: rankwire.Finalize{}},
 	})
-	l.translate(spawn.Exited{Rank: 0, Status: job.Status{Code: 3}})
+	l.translate(core.RankExited{Rank: 0, Status: job.Status{Code: 3}})
 	l.hear(nil)
 	l.perform(core.ReadBulk{Fence: 7}) // is answered at once, and after what was there
 	require.Equal(t, []core.Event{
@@ -152,31 +152,6 @@ func TestHeardInOrder(t *testing.T) {
 		core.RankFrame{Rank: 1, Msg: rankwire.Finalize{}}, core.RankExited{Rank: 0, Status: job.Status{Code: 3}},
 		core.BulkRead{Fence: 7},
 	}, l.pending)
-}
-
-// Each word of the ranks' side is one of the core's.
-func TestSpawnEvents(t *testing.T) {
-	l := newLoop(t.Context(), core.Config{})
-	var warned []string
-	l.warn = func(text string) { warned = append(warned, text) }
-	for _, c := range []struct {
-		in   spawn.Event
-		want core.Event
-	}{
-		{spawn.ForkDone{Failed: []spawn.Failure{{Rank: 3, Code: 127, Cause: "c"}}},
-			core.ForkDone{Failed: []core.ForkFailure{{Rank: 3, Code: 127, Cause: "c"}}}},
-		{spawn.Output{Rank: 1, Stream: 2, Data: []byte("x")}, core.RankOutput{Rank: 1, Stream: 2, Data: []byte("x")}},
-		{spawn.Frame{Rank: 1, Msg: rankwire.Later{}}, core.RankFrame{Rank: 1, Msg: rankwire.Later{}}},
-		{spawn.Drained{Rank: 2}, core.RankDrained{Rank: 2}},
-		{spawn.StdinRoom{Rank: 2, N: 7}, core.RankInputRead{Rank: 2, N: 7}},
-		{spawn.StdinClosed{Rank: 2}, core.RankInputClosed{Rank: 2}},
-		{spawn.Placed{Placed: wire.Placed{Host: "n"}}, core.Placed{Placed: wire.Placed{Host: "n"}}},
-		{spawn.Linked{Library: "libmpi.so"}, core.MPIFindings{MPIFindings: job.MPIFindings{Library: "libmpi.so"}}},
-		{spawn.Warning{Text: "w"}, nil},
-	} {
-		require.Equal(t, c.want, l.spawnEvent(c.in))
-	}
-	require.Equal(t, []string{"w"}, warned)
 }
 
 // A session that comes up after it was given up is killed and not heard of; one

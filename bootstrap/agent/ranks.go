@@ -8,9 +8,7 @@ import (
 	"ibrun/bootstrap/clients/pmixserver"
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/spawn"
-	"ibrun/bootstrap/wire"
 	"ibrun/internal/job"
-	"ibrun/internal/proc"
 )
 
 // performRanks does the effects that concern this node's ranks and reports
@@ -22,7 +20,7 @@ func (l *loop) performRanks(e core.Effect) bool {
 		l.charm, l.charmJob = charm.NewServer(e.Job, e.Node, e.Op), e.Job
 		l.ranks = spawn.New(spawn.Config{
 			Job: e.Job, Node: e.Node, NodeIndex: e.Index, Start: e.Start, Interfaces: interfaces(e.Job, l.path),
-			Namespace: pmixserver.Namespace(e.Job), Post: func(ev spawn.Event) { l.post(ev) },
+			Namespace: pmixserver.Namespace(e.Job), Post: l.post,
 		})
 		go l.ranks.Start()
 	case core.Resume:
@@ -74,7 +72,7 @@ func (l *loop) performRanks(e core.Effect) bool {
 			l.pmix.Placed(placement(*l.placed))
 		}
 	case core.EmptyNode:
-		go func() { l.post(core.NodeEmptied{Left: unkillable(l.ranks.Empty(e.Most))}) }()
+		go func() { l.post(core.NodeEmptied{Left: spawn.Unkillable(l.ranks.Empty(e.Most))}) }()
 	case core.SignalRanks:
 		l.ranks.Signal(syscall.Signal(e.Number))
 	case core.StopRanks:
@@ -83,10 +81,10 @@ func (l *loop) performRanks(e core.Effect) bool {
 		l.ranks.Continue(l.keep())
 	case core.KillRanks:
 		keep := l.keep()
-		go func() { l.post(core.Killed{Left: unkillable(l.ranks.KillAll(e.Most, keep))}) }()
+		go func() { l.post(core.Killed{Left: spawn.Unkillable(l.ranks.KillAll(e.Most, keep))}) }()
 	case core.Sweep:
 		keep := l.keep()
-		go func() { l.post(core.Swept{Left: unkillable(l.ranks.Sweep(e.Most, keep))}) }()
+		go func() { l.post(core.Swept{Left: spawn.Unkillable(l.ranks.Sweep(e.Most, keep))}) }()
 	case core.Inspect:
 		l.inspect(e)
 	case core.StartDaemons, core.KillDaemons, core.ResumeDaemon, core.FeedDaemon, core.TellMember:
@@ -99,61 +97,4 @@ func (l *loop) performRanks(e core.Effect) bool {
 		return false
 	}
 	return true
-}
-
-// unkillable looks at what has outlived SIGKILL.
-func unkillable(pids []int) (left []core.Unkillable) {
-	for _, pid := range pids {
-		if name, state := proc.Look(pid); state != 0 {
-			left = append(left, core.Unkillable{PID: pid, Name: name, State: string(state)})
-		}
-	}
-	return left
-}
-
-// spawnEvent turns what the ranks' side says into the core's words.
-func (l *loop) spawnEvent(ev spawn.Event) core.Event {
-	switch ev := ev.(type) {
-	case spawn.ForkDone:
-		s := core.ForkDone{}
-		for _, f := range ev.Failed {
-			s.Failed = append(s.Failed, core.ForkFailure{Rank: f.Rank, Code: f.Code, Cause: f.Cause})
-		}
-		return s
-	case spawn.Output:
-		return core.RankOutput{Rank: ev.Rank, Stream: ev.Stream, Data: ev.Data}
-	case spawn.Frame:
-		return core.RankFrame{Rank: ev.Rank, Msg: ev.Msg}
-	case spawn.Drained:
-		return core.RankDrained{Rank: ev.Rank}
-	case spawn.Fenced:
-		return core.RankFenced{Rank: ev.Rank, Left: unkillable(ev.Left)}
-	case spawn.Restarted:
-		if f := ev.Failed; f != nil {
-			return core.Respawned{Rank: ev.Rank, Code: f.Code, Cause: f.Cause}
-		}
-		return core.Respawned{Rank: ev.Rank}
-	case spawn.StdinRoom:
-		return core.RankInputRead{Rank: ev.Rank, N: ev.N}
-	case spawn.StdinClosed:
-		return core.RankInputClosed{Rank: ev.Rank}
-	case spawn.Placed:
-		return core.Placed{Placed: ev.Placed}
-	case spawn.Linked:
-		return core.MPIFindings{MPIFindings: job.MPIFindings{Library: ev.Library}}
-	case spawn.DaemonOutput:
-		return core.DaemonOutput{DaemonOutput: wire.DaemonOutput{ID: ev.ID, Number: ev.Number, Stream: ev.Stream,
-			Data: ev.Data}}
-	case spawn.DaemonInputRead:
-		return core.DaemonInputRead{ID: ev.ID, N: uint32(ev.N)}
-	case spawn.DaemonInputClosed:
-		return core.DaemonInputClosed{ID: ev.ID}
-	case spawn.MemberFrame:
-		return core.MemberFrame{ID: ev.ID, Member: job.Slot(ev.Member), Msg: ev.Msg}
-	case spawn.DaemonExited:
-		return l.daemonExited(ev)
-	case spawn.Warning:
-		l.warn(ev.Text)
-	}
-	return nil
 }

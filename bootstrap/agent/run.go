@@ -5,7 +5,6 @@ import (
 
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/remote"
-	"ibrun/bootstrap/spawn"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/job"
 )
@@ -78,10 +77,13 @@ func (l *loop) translate(got any) {
 			return
 		}
 		l.hear(got)
+	case core.DaemonExited:
+		l.daemonExited(got)
+		l.hear(got)
+	case core.RankFrame, core.RankExited, core.RankDrained:
+		l.fromRanks(got)
 	case core.Event:
 		l.hear(got)
-	case spawn.ForkDone:
-		l.hear(l.spawnEvent(got))
 	default:
 		l.fromRanks(got)
 	}

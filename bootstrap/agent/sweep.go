@@ -6,6 +6,7 @@ import (
 
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/reaper"
+	"ibrun/bootstrap/spawn"
 	"ibrun/internal/proc"
 	"ibrun/internal/safefile"
 )
@@ -34,6 +35,6 @@ func (l *loop) sweepJob(e core.SweepJob) {
 		if !group.Remove(killWait) {
 			left = append(left, group.Processes()...)
 		}
-		l.post(core.JobSwept{Killed: uint32(killed), Left: unkillable(left)})
+		l.post(core.JobSwept{Killed: uint32(killed), Left: spawn.Unkillable(left)})
 	}()
 }

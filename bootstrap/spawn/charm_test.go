@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/core"
 	"ibrun/internal/job"
 )
 
@@ -54,14 +55,14 @@ func TestMute(t *testing.T) {
 		for over := false; !over; {
 			select {
 			case ev := <-events:
-				got += string(ev.(Output).Data)
+				got += string(ev.(core.RankOutput).Data)
 				r.resume()
 			case <-muted:
 				over = true
 			}
 		}
 		for len(events) > 0 {
-			got += string((<-events).(Output).Data)
+			got += string((<-events).(core.RankOutput).Data)
 		}
 		require.Equal(t, before[:min(len(before), 60000)], got)
 		_, err = theirs.WriteString("dropped\n")

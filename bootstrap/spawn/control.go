@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
@@ -191,7 +192,7 @@ func (d *control) admit(f *os.File, speaksPMI bool) {
 	if closed {
 		p.close()
 	}
-	d.post(Frame{d.rank, rankwire.Hello{}})
+	d.post(core.RankFrame{Rank: d.rank, Msg: rankwire.Hello{}})
 	go p.readFrames()
 }
 
@@ -247,7 +248,7 @@ func (d *control) readFrames() {
 			continue // it has been said
 		}
 		_, d.finalized = m.(rankwire.Finalize)
-		d.post(Frame{d.rank, m})
+		d.post(core.RankFrame{Rank: d.rank, Msg: m})
 		if d.finalized {
 			return
 		}

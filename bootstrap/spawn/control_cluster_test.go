@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/bootstrap/wire/rankwire"
 )
@@ -18,7 +19,7 @@ func TestLastWords(t *testing.T) {
 	const count = 2000 // more than the reader takes in at a time
 	late, said := make(chan struct{}), 0
 	d, rank := entered(t, func(ev Event) {
-		require.IsType(t, Frame{}, ev)
+		require.IsType(t, core.RankFrame{}, ev)
 		if said++; said == 1 {
 			<-late
 		}
@@ -41,7 +42,7 @@ func TestLastWords(t *testing.T) {
 func TestNextProgramWaits(t *testing.T) {
 	events, late := make(chan Event, 100), make(chan struct{})
 	_, rank := entered(t, func(ev Event) {
-		if ev == Event(Frame{3, rankwire.Finalize{}}) {
+		if ev == Event(core.RankFrame{Rank: 3, Msg: rankwire.Finalize{}}) {
 			<-late
 		}
 		events <- ev
@@ -53,7 +54,7 @@ func TestNextProgramWaits(t *testing.T) {
 	second := hello(t, rank)
 	time.AfterFunc(5*lastWords, func() { close(late) })
 	for _, m := range []frame.Message{rankwire.Hello{}, rankwire.Finalize{}, rankwire.Hello{}} {
-		require.Equal(t, Frame{3, m}, next(t, events))
+		require.Equal(t, core.RankFrame{Rank: 3, Msg: m}, next(t, events))
 	}
 	require.NoError(t, second.Close())
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/bootstrap/wire/rankwire"
 )
@@ -78,7 +79,7 @@ func TestProgramsTakeTurns(t *testing.T) {
 	events := make(chan Event, 100)
 	d, rank := entered(t, func(ev Event) { events <- ev })
 	first := hello(t, rank)
-	require.Equal(t, Frame{3, rankwire.Hello{}}, next(t, events))
+	require.Equal(t, core.RankFrame{Rank: 3, Msg: rankwire.Hello{}}, next(t, events))
 	require.Contains(t, turnedAway(t, hello(t, rank)), "is not done")
 	d.tell(rankwire.Wanted{}, -1)
 	m, err := rankwire.Vocabulary.NewReader(bufio.NewReader(first), frame.Agent).Next()
@@ -87,9 +88,9 @@ func TestProgramsTakeTurns(t *testing.T) {
 
 	_, err = first.Write(frame.Append(frame.Append(nil, rankwire.Finalize{}), rankwire.Later{})) // and the socket stays open
 	require.NoError(t, err)
-	require.Equal(t, Frame{3, rankwire.Finalize{}}, next(t, events))
+	require.Equal(t, core.RankFrame{Rank: 3, Msg: rankwire.Finalize{}}, next(t, events))
 	second := hello(t, rank)
-	require.Equal(t, Frame{3, rankwire.Hello{}}, next(t, events))
+	require.Equal(t, core.RankFrame{Rank: 3, Msg: rankwire.Hello{}}, next(t, events))
 	_, err = first.Read(make([]byte, 1))
 	require.Error(t, err, "closed")
 	require.NoError(t, second.Close())
@@ -114,7 +115,7 @@ func TestProgramsAndPMI(t *testing.T) {
 	}
 	require.Contains(t, next(t, events).(Warning).Text, `wrote something else to descriptor 3, which is its agent's: "\x01\x02`)
 	hello(t, rank)
-	require.Equal(t, Frame{3, rankwire.Hello{}}, next(t, events))
+	require.Equal(t, core.RankFrame{Rank: 3, Msg: rankwire.Hello{}}, next(t, events))
 	_, err = rank.WriteString("cmd=init\n")
 	require.NoError(t, err)
 	require.Contains(t, next(t, events).(Warning).Text, "cannot join after one of the package ibrun")
@@ -129,11 +130,11 @@ func TestRefusedAfterAll(t *testing.T) {
 	d, rank := entered(t, func(ev Event) { events <- ev })
 	d.refuse("nobody is there")
 	program := hello(t, rank)
-	require.Equal(t, Frame{3, rankwire.Hello{}}, next(t, events))
+	require.Equal(t, core.RankFrame{Rank: 3, Msg: rankwire.Hello{}}, next(t, events))
 	d.refuse("why")
 	require.Equal(t, "why", turnedAway(t, program))
 	hello(t, rank)
-	require.Equal(t, Frame{3, rankwire.Hello{}}, next(t, events))
+	require.Equal(t, core.RankFrame{Rank: 3, Msg: rankwire.Hello{}}, next(t, events))
 
 	d, rank = entered(t, func(ev Event) { events <- ev })
 	d.shut()

@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"time"
 
+	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/job"
 	"ibrun/internal/proc"
@@ -19,10 +20,10 @@ func (d *Daemons) addInput(one *daemon, slot job.Slot) {
 	post := d.set.cfg.Post
 	one.feed = newFeeder(slot, func(ev Event) {
 		switch ev := ev.(type) {
-		case StdinRoom:
-			post(DaemonInputRead{d.order.ID, ev.N})
-		case StdinClosed:
-			post(DaemonInputClosed{d.order.ID})
+		case core.RankInputRead:
+			post(core.DaemonInputRead{ID: d.order.ID, N: uint32(ev.N)})
+		case core.RankInputClosed:
+			post(core.DaemonInputClosed{ID: d.order.ID})
 		}
 	})
 	one.feed.terminal = d.hasTerminal()
@@ -64,12 +65,22 @@ func (d *Daemons) connect(one *daemon) (e ends, err error) {
 func (d *Daemons) argv(one *daemon) []string {
 	argv := d.order.Argv
 	if d.debugs() {
-		pid := d.order.Attach()
+		pid := d.attached()
 		words := proc.Stat(pid)
 		one.stood = len(words) > 0 && words[0] == "T"
 		argv = append(argv[:len(argv):len(argv)], "-p", strconv.Itoa(pid))
 	}
 	return argv
+}
+
+// attached finds the process of the rank that a debugger wants: what a shell waits for, and not the
+// shell.
+func (d *Daemons) attached() int {
+	pid := d.set.Process(d.order.Ranks[0]).PID
+	if look, lives := (&Looks{}).At(pid); lives {
+		pid = look.worker
+	}
+	return pid
 }
 
 // letGo lets a rank go on that a debugger has left stopped: one does that is killed while it

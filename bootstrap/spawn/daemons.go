@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/internal/exit"
@@ -16,54 +17,11 @@ import (
 	"ibrun/internal/proc"
 )
 
-// Order is what daemons a node shall run: one, or one beside each rank (docs/dev/decisions/0028-daemons.md).
-type Order struct {
-	ID      uint32
-	PerRank bool
-	Argv    []string
-	Number  uint32     // of the one of the node
-	Place   uint32     // of the node among those of the order
-	Ranks   []job.Slot // that run
-	Input   wire.DaemonInputKind
-	Window  job.Window
-	Attach  func() int // finds the process that a debugger is given
-
-	// Of a session: members from First on, in place of one.
-	First, Count, Size uint32
-	Env                []string
-}
-
-type (
-	// DaemonOutput is one chunk of what a daemon wrote. The reader waits for Resume.
-	DaemonOutput struct {
-		ID, Number uint32
-		Stream     uint8
-		Data       []byte
-	}
-	// DaemonExited is the end of a daemon, when all that it wrote was posted and taken.
-	DaemonExited struct {
-		ID, Number uint32
-		Status     job.Status
-		Cause      string
-	}
-	// DaemonInputRead says that the daemon of an order has taken N bytes of its input.
-	DaemonInputRead struct {
-		ID uint32
-		N  int
-	}
-	// DaemonInputClosed says that it reads no more.
-	DaemonInputClosed struct{ ID uint32 }
-	// MemberFrame is a frame that a member of a session has sent.
-	MemberFrame struct {
-		ID, Member uint32
-		Msg        frame.Message
-	}
-)
-
-// Daemons are those of one order.
+// Daemons are those of one order on this node: one, or one beside each rank
+// (docs/dev/decisions/0028-daemons.md).
 type Daemons struct {
 	set   *Set
-	order Order
+	order core.StartDaemons
 	all   []*daemon
 	mark  proc.Mark
 
@@ -87,9 +45,9 @@ type daemon struct {
 	early   []frame.Message // the same: what it gets then
 }
 
-// StartDaemons starts daemons, which end with DaemonExited. All ranks have been started. It belongs
+// StartDaemons starts daemons, which end with core.DaemonExited. All ranks have been started. It belongs
 // to the goroutine that calls the other methods.
-func (s *Set) StartDaemons(o Order) *Daemons {
+func (s *Set) StartDaemons(o core.StartDaemons) *Daemons {
 	d := &Daemons{set: s, order: o, mark: proc.Mark{Variables: []string{
 		"IBRUN_JOB_ID=" + s.cfg.Job.ID, "IBRUN_EXEC=" + strconv.FormatUint(uint64(o.ID), 10),
 		"IBRUN_NODE=" + strconv.FormatUint(uint64(s.cfg.NodeIndex), 10),
@@ -117,8 +75,10 @@ func (d *Daemons) add(number uint32, at job.Slot, slots ...job.Slot) {
 	for stream := 1; stream <= 2; stream++ {
 		cfg := s.cfg
 		cfg.Post = func(ev Event) {
-			if out, ok := ev.(Output); ok {
-				ev = DaemonOutput{d.order.ID, number, out.Stream, out.Data}
+			if out, ok := ev.(core.RankOutput); ok {
+				ev = core.DaemonOutput{DaemonOutput: wire.DaemonOutput{
+					ID: d.order.ID, Number: number, Stream: out.Stream, Data: out.Data,
+				}}
 			}
 			s.cfg.Post(ev)
 		}
@@ -158,7 +118,7 @@ func (d *Daemons) run(one *daemon) {
 	if err != nil {
 		one.feed.leave()
 		one.member.leave()
-		d.set.cfg.Post(DaemonExited{d.order.ID, one.number, job.Status{Kind: job.NotRun, Code: code}, advised(err)})
+		d.ended(one, job.Status{Kind: job.NotRun, Code: code}, advised(err))
 		return
 	}
 	<-p.Done()
@@ -169,7 +129,11 @@ func (d *Daemons) run(one *daemon) {
 		rd.wait(max(0, time.Until(until)))
 	}
 	one.member.leave()
-	d.set.cfg.Post(DaemonExited{d.order.ID, one.number, StatusOf(p.Status()), ""})
+	d.ended(one, StatusOf(p.Status()), "")
+}
+
+func (d *Daemons) ended(one *daemon, status job.Status, cause string) {
+	d.set.cfg.Post(core.DaemonExited{ID: d.order.ID, Number: one.number, Status: status, Cause: cause})
 }
 
 func (d *Daemons) start(one *daemon) (p *proc.Process, code uint8, err error) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/bootstrap/wire/rankwire"
@@ -35,7 +36,7 @@ func FuzzControl(f *testing.F) {
 		words, warnings := 0, 0
 		for _, ev := range posted {
 			switch ev := ev.(type) {
-			case Frame:
+			case core.RankFrame:
 				require.True(t, rankwire.Vocabulary.Allows(ev.Msg.Kind(), frame.Rank), "%v", ev.Msg)
 			case PMIBytes:
 				words += len(ev.Words)

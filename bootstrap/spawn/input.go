@@ -4,6 +4,7 @@ import (
 	"os"
 	"sync"
 
+	"ibrun/bootstrap/core"
 	"ibrun/internal/job"
 )
 
@@ -130,9 +131,9 @@ func (f *feeder) run(file *os.File) {
 		}
 		f.last = data[len(data)-1]
 		if _, err := file.Write(data); err != nil {
-			f.post(StdinClosed{f.rank})
+			f.post(core.RankInputClosed{Rank: f.rank})
 			return
 		}
-		f.post(StdinRoom{f.rank, len(data)})
+		f.post(core.RankInputRead{Rank: f.rank, N: len(data)})
 	}
 }

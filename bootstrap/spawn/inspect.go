@@ -19,11 +19,8 @@ type Look struct {
 	Memory uint64        // that is resident, in bytes
 	CPUs   string        // that it may use
 	Waits  string        // the system call or place in the kernel; empty: it runs
-	worker int           // the process that does the work
+	worker int           // the process that does the work: the rank's own, or what a shell waits for
 }
-
-// Worker is the process that does the work: the rank's own, or what a shell waits for.
-func (l Look) Worker() int { return l.worker }
 
 // Looks remembers the CPU times of ranks, so that the next look knows how busy they were between.
 // The zero value has seen nothing. It may be used from several goroutines.

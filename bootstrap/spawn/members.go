@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 
+	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
@@ -19,14 +20,14 @@ func (d *Daemons) addMembers() {
 	o := &d.order
 	for k := range o.Count {
 		if !o.PerRank {
-			d.add(o.First+k, o.Ranks[0], o.Ranks...)
+			d.add(uint32(o.First)+k, o.Ranks[0], o.Ranks...)
 			continue
 		}
 		slot := d.set.cfg.Node.First + job.Slot(k)
 		if slices.Contains(o.Ranks, slot) {
-			d.add(o.First+k, slot, slot)
+			d.add(uint32(o.First)+k, slot, slot)
 		} else {
-			d.add(o.First+k, slot)
+			d.add(uint32(o.First)+k, slot)
 		}
 	}
 }
@@ -40,8 +41,8 @@ func (d *Daemons) addMember(one *daemon, slots []job.Slot) {
 	one.beside = slots
 	id, number, post := d.order.ID, one.number, d.set.cfg.Post
 	one.member = newControl(job.Slot(number), func(ev Event) {
-		if f, ok := ev.(Frame); ok {
-			ev = MemberFrame{ID: id, Member: number, Msg: f.Msg}
+		if f, ok := ev.(core.RankFrame); ok {
+			ev = core.MemberFrame{ID: id, Member: job.Slot(number), Msg: f.Msg}
 		}
 		post(ev)
 	})

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ibrun/bootstrap/core"
 	"ibrun/internal/job"
 	"ibrun/internal/libpmi"
 	"ibrun/internal/safefile"
@@ -154,7 +155,7 @@ func (s *Set) kind(path string, p *job.Program) kind {
 	}
 	s.mpi.kinds[p] = k
 	if k.mpich || k.open || k.pmix || k.charm {
-		s.cfg.Post(Linked{k.soname})
+		s.cfg.Post(core.MPIFindings{MPIFindings: job.MPIFindings{Library: k.soname}})
 	}
 	if s.cfg.Job.Launch.Verbose && s.cfg.NodeIndex == 0 {
 		s.cfg.Post(Warning{p.Argv[0] + " " + k.String()})

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"ibrun/bootstrap/core"
 	"ibrun/internal/job"
 	"ibrun/internal/proc"
 )
@@ -144,7 +145,7 @@ func (r *reader) over() bool {
 
 // pass posts one chunk and waits until the next may follow.
 func (r *reader) pass(data []byte) {
-	r.post(Output{Rank: r.rank, Stream: r.stream, Data: bytes.Clone(data)})
+	r.post(core.RankOutput{Rank: r.rank, Stream: r.stream, Data: bytes.Clone(data)})
 	began := time.Now()
 	<-r.more
 	r.mu.Lock()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/core"
 	"ibrun/internal/job"
 	"ibrun/test/waitfor"
 )
@@ -39,7 +40,7 @@ func reading(from pollable, out job.Output, prompts bool) (*reader, <-chan Event
 	return r, events
 }
 
-func chunk(text string) Event { return Output{Rank: 3, Stream: 1, Data: []byte(text)} }
+func chunk(text string) Event { return core.RankOutput{Rank: 3, Stream: 1, Data: []byte(text)} }
 
 // The beginning of a line waits for the rest; a whole line does not.
 func TestOutputGathersLines(t *testing.T) {
@@ -101,8 +102,8 @@ func TestFeed(t *testing.T) {
 	from, to, err := os.Pipe()
 	require.NoError(t, err)
 	f.start(to)
-	require.Equal(t, StdinRoom{2, 2}, next(t, events))
-	require.Equal(t, StdinRoom{2, 1}, next(t, events))
+	require.Equal(t, core.RankInputRead{Rank: 2, N: 2}, next(t, events))
+	require.Equal(t, core.RankInputRead{Rank: 2, N: 1}, next(t, events))
 	b := make([]byte, 10)
 	n, err := from.Read(b)
 	require.NoError(t, err)
@@ -124,7 +125,7 @@ func TestFeedEndsEarly(t *testing.T) {
 	f.start(to)
 	from.Close()
 	f.put([]byte("x"))
-	require.Equal(t, StdinClosed{2}, next(t, events))
+	require.Equal(t, core.RankInputClosed{Rank: 2}, next(t, events))
 
 	f = newFeeder(2, func(ev Event) { events <- ev })
 	from, to, err = os.Pipe()
@@ -135,7 +136,7 @@ func TestFeedEndsEarly(t *testing.T) {
 	_, err = from.Read(make([]byte, 1))
 	require.NoError(t, err)
 	f.close()
-	require.Equal(t, StdinClosed{2}, next(t, events))
+	require.Equal(t, core.RankInputClosed{Rank: 2}, next(t, events))
 	f.put([]byte("late"))
 	require.Empty(t, events)
 }

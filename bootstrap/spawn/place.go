@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/cpuset"
 	"ibrun/internal/job"
@@ -162,7 +163,7 @@ func threads(p *job.Program) int {
 }
 
 // placed reports where the ranks run, as the kernel tells.
-func (s *Set) placed() Placed {
+func (s *Set) placed() core.Placed {
 	m := wire.Placed{Node: s.cfg.NodeIndex, Host: s.cfg.Node.Host}
 	if b := s.cfg.Job.Binding; b.Topo && b.Data {
 		data, _ := show.JSON(s.machine) // no error: a machine consists of numbers and strings
@@ -171,7 +172,7 @@ func (s *Set) placed() Placed {
 		m.Picture = show.Picture(s.machine)
 	}
 	if !s.cfg.Job.Binding.Report {
-		return Placed{m}
+		return core.Placed{Placed: m}
 	}
 	var ranks []wire.Placement
 	for _, r := range s.ranks {
@@ -182,7 +183,7 @@ func (s *Set) placed() Placed {
 		ranks = append(ranks, placement(s.machine, r, p.Pid()))
 	}
 	m.Ranks = wire.NewPlacements(ranks...)
-	return Placed{m}
+	return core.Placed{Placed: m}
 }
 
 // placement is where one rank runs, or ran.

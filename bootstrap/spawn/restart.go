@@ -5,12 +5,13 @@ import (
 	"syscall"
 	"time"
 
+	"ibrun/bootstrap/core"
 	"ibrun/internal/job"
 	"ibrun/internal/proc"
 )
 
 // Fence kills all that a rank which has exited has left, in its process group or out of it, as far as
-// it bears the rank's mark in its environment. It posts Fenced.
+// it bears the rank's mark in its environment. It posts core.RankFenced.
 func (s *Set) Fence(slot job.Slot, most time.Duration) {
 	mark := proc.Mark{Variables: []string{
 		"IBRUN_JOB_ID=" + s.cfg.Job.ID, "IBRUN_RANK=" + strconv.FormatUint(uint64(s.rank(slot).rank), 10),
@@ -20,12 +21,22 @@ func (s *Set) Fence(slot job.Slot, most time.Duration) {
 		if err != nil {
 			s.cfg.Post(Warning{"cannot look for what a rank has left: " + err.Error()})
 		}
-		s.cfg.Post(Fenced{slot, left})
+		s.cfg.Post(core.RankFenced{Rank: slot, Left: Unkillable(left)})
 	}()
 }
 
+// Unkillable returns those of some processes, which were sent SIGKILL, that live on.
+func Unkillable(pids []int) (left []core.Unkillable) {
+	for _, pid := range pids {
+		if name, state := proc.Look(pid); state != 0 {
+			left = append(left, core.Unkillable{PID: pid, Name: name, State: string(state)})
+		}
+	}
+	return left
+}
+
 // Restart starts a rank again, of which nothing is left, as its start of a number. It posts
-// Restarted. It belongs to the goroutine that calls the other methods.
+// core.Respawned. It belongs to the goroutine that calls the other methods.
 func (s *Set) Restart(slot job.Slot, start uint8) {
 	old := s.rank(slot)
 	r := newRank(s.cfg, old.local)
@@ -58,13 +69,13 @@ func (s *Set) Empty(most time.Duration) (left []int) {
 func (s *Set) restart(r *rank) {
 	s.again.Lock() // what starts have in common belongs to one of them
 	one := []*rank{r}
-	failed := s.startInTime(one, func() []Failure { return s.startRanks(one, nil) })
+	failed := s.startInTime(one, func() []core.ForkFailure { return s.startRanks(one, nil) })
 	s.again.Unlock()
 	if len(failed) > 0 {
-		s.cfg.Post(Restarted{r.slot, &failed[0]})
+		s.cfg.Post(core.Respawned(failed[0]))
 		return
 	}
-	s.cfg.Post(Restarted{Rank: r.slot})
+	s.cfg.Post(core.Respawned{Rank: r.slot})
 	if r.feed != nil {
 		r.feed.end() // its input went to the start before
 	}

@@ -9,57 +9,17 @@ import (
 	"syscall"
 	"time"
 
+	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/reaper"
-	"ibrun/bootstrap/wire"
-	"ibrun/bootstrap/wire/frame"
 	"ibrun/internal/job"
 	"ibrun/internal/proc"
 	"ibrun/topo"
 )
 
-// Event is what Config.Post gets: one of the types below.
-type Event any
+// Event is an event of the core, or one of the types below.
+type Event = any
 
 type (
-	// ForkDone ends Start; it comes once, before anything else of a rank that failed.
-	ForkDone struct{ Failed []Failure }
-	// Output is one chunk of at most chunkSize bytes. The reader waits for Resume.
-	Output struct {
-		Rank   job.Slot
-		Stream uint8 // 1 or 2
-		Data   []byte
-	}
-	// Exited is the death of a rank.
-	Exited struct {
-		Rank     job.Slot
-		Status   job.Status
-		Signaled bool   // it had been sent a signal that ends before it was dying
-		Cause    string // what is known beyond the status, or empty
-	}
-	// Drained says that nothing more will come from a rank.
-	Drained struct{ Rank job.Slot }
-	// Fenced ends Fence: processes of a rank that could not be killed.
-	Fenced struct {
-		Rank job.Slot
-		Left []int
-	}
-	// Restarted ends Restart; nil: the rank runs. It comes before anything else of the new start.
-	Restarted struct {
-		Rank   job.Slot
-		Failed *Failure
-	}
-	// StdinRoom says that a rank took N bytes.
-	StdinRoom struct {
-		Rank job.Slot
-		N    int
-	}
-	// StdinClosed says that a rank reads no more.
-	StdinClosed struct{ Rank job.Slot }
-	// Frame is a frame that a rank sent.
-	Frame struct {
-		Rank job.Slot
-		Msg  frame.Message
-	}
 	// PMIBytes is what a rank said by PMI, in whatever pieces it came.
 	PMIBytes struct {
 		Rank  job.Slot
@@ -79,21 +39,9 @@ type (
 	}
 	// PMIxClosed is the end of such a client's connection. Nothing comes of it any more.
 	PMIxClosed struct{ Call uint32 }
-	// Placed is where the ranks run. It comes before ForkDone, if it was asked for.
-	Placed struct{ wire.Placed }
-	// Linked names an MPI library that a program is linked with and is served.
-	Linked struct{ Library string }
 	// Warning is something a person should know that stops nothing.
 	Warning struct{ Text string }
 )
-
-// Failure is a rank that could not be started: Code is 127 if there is no such
-// program, 125 if this node cannot place ranks as was asked, else 126.
-type Failure struct {
-	Rank  job.Slot
-	Code  uint8
-	Cause string
-}
 
 // Config describes the ranks of one node. Post is called from any goroutine
 // and may block.
@@ -189,7 +137,7 @@ func newRank(cfg Config, local uint32) *rank {
 
 // Start starts every rank, and posts ForkDone when each runs or has failed.
 func (s *Set) Start() {
-	s.cfg.Post(ForkDone{s.startInTime(s.ranks, s.startAll)})
+	s.cfg.Post(core.ForkDone{Failed: s.startInTime(s.ranks, s.startAll)})
 	for _, r := range s.ranks {
 		if p := r.running(); p != nil {
 			if r.feed != nil && r.start > 0 {
@@ -201,7 +149,7 @@ func (s *Set) Start() {
 	}
 }
 
-func (s *Set) startAll() (failed []Failure) {
+func (s *Set) startAll() (failed []core.ForkFailure) {
 	s.prepare()
 	refused := s.place()
 	if s.cfg.Job.PMIPort && refused == nil {
@@ -233,12 +181,12 @@ func (s *Set) watch(r *rank, p *proc.Process) {
 	s.port.end(r.slot)
 	s.pmix.end(r.slot)
 	s.charm.end(r.slot)
-	s.cfg.Post(Exited{r.slot, StatusOf(p.Status()), told, s.why(r, p.Status())})
+	s.cfg.Post(core.RankExited{Rank: r.slot, Status: StatusOf(p.Status()), Signaled: told, Cause: s.why(r, p.Status())})
 	until := time.Now().Add(drainPatience)
 	for _, rd := range r.readers[1:] {
 		rd.wait(max(0, time.Until(until)))
 	}
-	s.cfg.Post(Drained{r.slot})
+	s.cfg.Post(core.RankDrained{Rank: r.slot})
 }
 
 // StatusOf is how a process ended.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/core"
 	"ibrun/internal/job"
 	"ibrun/test/waitfor"
 )
@@ -23,7 +24,7 @@ func TestSignalThatEndsJobs(t *testing.T) {
 	s := New(Config{
 		Job:  &job.Job{Size: 2, Programs: []job.Program{{Count: 2, Argv: []string{"/bin/sh", "-c", script}, Dir: "/"}}},
 		Node: job.Node{Host: "n", Ranks: 2}, Post: func(e Event) {
-			if _, ok := e.(ForkDone); ok {
+			if _, ok := e.(core.ForkDone); ok {
 				close(forked)
 			}
 		},

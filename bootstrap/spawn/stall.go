@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"ibrun/bootstrap/core"
 	"ibrun/internal/proc"
 )
 
@@ -38,8 +39,8 @@ func (s *stall) hung(most time.Duration) (left time.Duration, err error) {
 
 // startInTime starts ranks. If that hangs it is given up: what has not begun then never
 // does. A session has the same time.
-func (s *Set) startInTime(ranks []*rank, start func() []Failure) []Failure {
-	begun := make(chan []Failure, 1)
+func (s *Set) startInTime(ranks []*rank, start func() []core.ForkFailure) []core.ForkFailure {
+	begun := make(chan []core.ForkFailure, 1)
 	s.stall.at("", "")
 	go func() { begun <- start() }()
 	most := s.cfg.Job.Launch.Timeout
@@ -61,11 +62,11 @@ func (s *Set) startInTime(ranks []*rank, start func() []Failure) []Failure {
 }
 
 // giveUp fails all of some ranks that do not run.
-func (s *Set) giveUp(ranks []*rank, err error) (failed []Failure) {
+func (s *Set) giveUp(ranks []*rank, err error) (failed []core.ForkFailure) {
 	s.stall.forbid()
 	for _, r := range ranks {
 		if r.running() == nil {
-			failed = append(failed, Failure{r.slot, 126, advised(err)})
+			failed = append(failed, core.ForkFailure{Rank: r.slot, Code: 126, Cause: advised(err)})
 		}
 	}
 	return failed

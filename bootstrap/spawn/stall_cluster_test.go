@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"ibrun/bootstrap/core"
 	"ibrun/internal/job"
 )
 
@@ -30,7 +31,7 @@ func TestStartHangs(t *testing.T) {
 	})
 	go s.Start()
 	why := "open " + pipe + ": it has not returned for 1s; hint: does its file system answer on that node? --launch-timeout allows more"
-	require.Equal(t, ForkDone{[]Failure{{0, 126, why}, {1, 126, why}}}, next(t, events))
+	require.Equal(t, core.ForkDone{Failed: []core.ForkFailure{{Rank: 0, Code: 126, Cause: why}, {Rank: 1, Code: 126, Cause: why}}}, next(t, events))
 	require.False(t, s.stall.allow(s.ranks[0], nil))
 
 	fd, err := unix.Open(pipe, unix.O_RDWR, 0) // lets it go
@@ -56,7 +57,7 @@ func TestOneOfManyHangs(t *testing.T) {
 	}
 	t.Cleanup(func() { s.Signal(unix.SIGKILL) })
 	go s.Start()
-	done, ok := next(t, events).(ForkDone)
+	done, ok := next(t, events).(core.ForkDone)
 	require.True(t, ok)
 	require.Len(t, done.Failed, 2, "%v", done)
 	require.Equal(t, job.Slot(3), done.Failed[0].Rank)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/core"
 	"ibrun/internal/job"
 )
 
@@ -27,7 +28,7 @@ func TestStartIsGivenUp(t *testing.T) {
 				j := &job.Job{Size: 2, Programs: []job.Program{{Count: 2}}, Launch: job.LaunchOptions{Timeout: most}}
 				s := New(Config{Job: j, Node: job.Node{Ranks: 2}})
 				began, started := time.Now(), make(chan struct{})
-				failed := s.startInTime(s.ranks, func() []Failure {
+				failed := s.startInTime(s.ranks, func() []core.ForkFailure {
 					defer close(started)
 					for _, long := range c.calls {
 						s.stall.at("open", "/pipe")
@@ -42,7 +43,7 @@ func TestStartIsGivenUp(t *testing.T) {
 				} else {
 					why := "open /pipe: it has not returned for 10s; hint: does its file system answer on that node? " +
 						"--launch-timeout allows more"
-					require.Equal(t, []Failure{{0, 126, why}, {1, 126, why}}, failed)
+					require.Equal(t, []core.ForkFailure{{Rank: 0, Code: 126, Cause: why}, {Rank: 1, Code: 126, Cause: why}}, failed)
 					require.InDelta(t, c.after, time.Since(began), float64(most/10))
 				}
 				require.Equal(t, c.after == 0, s.stall.allow(s.ranks[0], nil))

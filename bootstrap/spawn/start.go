@@ -7,6 +7,7 @@ import (
 	"os"
 	"syscall"
 
+	"ibrun/bootstrap/core"
 	"ibrun/internal/exit"
 	"ibrun/internal/job"
 	"ibrun/internal/proc"
@@ -28,7 +29,7 @@ func (s *Set) startingAtATime() int {
 // startRanks starts some ranks in their order, and returns those that do not run. refused is why
 // none of this node may start. The first rank of a program is waited for: where its file system does
 // not answer, one process hangs that nobody can end, and not as many as there are ranks.
-func (s *Set) startRanks(ranks []*rank, refused error) (failed []Failure) {
+func (s *Set) startRanks(ranks []*rank, refused error) (failed []core.ForkFailure) {
 	proc.Row(func(begin proc.Beginner) {
 		var begun []*starting
 		end := func() {
@@ -101,7 +102,7 @@ func (s *Set) fork(st *starting, refused error, begin proc.Beginner) (code uint8
 }
 
 // endStart waits until a rank runs, or says why it does not.
-func (s *Set) endStart(st *starting, begin proc.Beginner) *Failure {
+func (s *Set) endStart(st *starting, begin proc.Beginner) *core.ForkFailure {
 	defer st.ends.close()
 	if st.err == nil {
 		st.code, st.err = s.executed(st, begin)
@@ -121,7 +122,7 @@ func (s *Set) endStart(st *starting, begin proc.Beginner) *Failure {
 		st.rank.feed.close()
 	}
 	st.rank.control.close()
-	return &Failure{st.rank.slot, st.code, advised(st.err)}
+	return &core.ForkFailure{Rank: st.rank.slot, Code: st.code, Cause: advised(st.err)}
 }
 
 // argv is the rank's arguments.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/core"
 	"ibrun/internal/job"
 	"ibrun/internal/limits"
 	"ibrun/test/executable"
@@ -57,7 +58,7 @@ func TestManyStart(t *testing.T) {
 		Node: job.Node{Host: "n", Ranks: 2 * half}, Post: func(ev Event) { events <- ev },
 	})
 	go s.Start()
-	done, ok := next(t, events).(ForkDone)
+	done, ok := next(t, events).(core.ForkDone)
 	require.True(t, ok)
 	require.Len(t, done.Failed, half)
 	for i, f := range done.Failed {
@@ -67,7 +68,7 @@ func TestManyStart(t *testing.T) {
 	}
 	ended := map[job.Slot]job.Status{}
 	for len(ended) < half {
-		if e, ok := next(t, events).(Exited); ok {
+		if e, ok := next(t, events).(core.RankExited); ok {
 			ended[e.Rank] = e.Status
 		}
 	}
