@@ -76,13 +76,13 @@ func (l *loop) obeyCharm(effects []charm.Effect) {
 	for _, e := range effects {
 		switch e := e.(type) {
 		case charm.Bytes:
-			l.ranks.SendCharm(e.Call, e.Bytes)
+			l.ranks.Charm.Send(e.Call, e.Bytes)
 		case charm.Admit:
-			l.ranks.BindCharm(e.Call, e.Rank)
+			l.ranks.Charm.Bind(e.Call, e.Rank)
 		case charm.HangUp:
-			l.ranks.HangUpCharm(e.Call)
+			l.ranks.Charm.HangUp(e.Call)
 		case charm.Hold:
-			l.ranks.HoldCharm(e.Call, e.Held)
+			l.ranks.Charm.Hold(e.Call, e.Held)
 		case charm.Mute:
 			l.ranks.Mute(e.Rank)
 		case charm.ClientFrame:

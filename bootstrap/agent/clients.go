@@ -75,18 +75,18 @@ func (l *loop) obeyPMI(effects []pmi.Effect) {
 		switch e := e.(type) {
 		case pmi.Words:
 			if e.Call != 0 {
-				l.ranks.Answer(e.Call, e.Bytes)
+				l.ranks.PMI.Send(e.Call, e.Bytes)
 			} else {
 				l.ranks.Reply(e.Rank, e.Bytes)
 			}
 		case pmi.Bind:
-			rank, refused := l.ranks.Bind(e.Call, e.ID)
+			rank, refused := l.ranks.PMI.BindID(e.Call, e.ID)
 			if refused == "" && !l.pmix.Take(rank) {
 				refused = pmixserver.AfterPMIx
 			}
 			l.obeyPMI(l.server.Bound(e.Call, rank, refused))
 		case pmi.HangUp:
-			l.ranks.HangUp(e.Call)
+			l.ranks.PMI.HangUp(e.Call)
 		case pmi.ClientFrame:
 			l.hear(core.RankFrame{Rank: e.Rank, Msg: e.Msg})
 		case pmi.BulkFetch:
@@ -104,11 +104,11 @@ func (l *loop) obeyPMIx(effects []pmixserver.Effect) {
 	for _, e := range effects {
 		switch e := e.(type) {
 		case pmixserver.Bytes:
-			l.ranks.SendPMIx(e.Call, e.Bytes)
+			l.ranks.PMIx.Send(e.Call, e.Bytes)
 		case pmixserver.Admit:
-			l.ranks.BindPMIx(e.Call, e.Rank)
+			l.ranks.PMIx.Bind(e.Call, e.Rank)
 		case pmixserver.HangUp:
-			l.ranks.HangUpPMIx(e.Call)
+			l.ranks.PMIx.HangUp(e.Call)
 		case pmixserver.ClientFrame:
 			l.hear(core.RankFrame{Rank: e.Rank, Msg: e.Msg})
 		case pmixserver.Print:

@@ -5,38 +5,24 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"strconv"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
 // connection names a TCP connection over IPv4 as the caller's end has it.
-type connection struct{ from, to unix.SockaddrInet4 }
+type connection struct{ from, to netip.AddrPort }
 
 var errNoCaller = errors.New("the caller has hung up already")
 
-// Caller is the user who has made the other end of a connection over the loopback.
-func Caller(c syscall.Conn) (uid int, err error) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	fail := raw.Control(func(fd uintptr) { uid, err = callerOf(int(fd)) })
-	return uid, errors.Join(fail, err)
-}
-
-// callerOf is the user who has made the other end of a connection over the
-// loopback, fd being our end. A caller that has closed it is nobody's any more: for
-// the kernel such a socket belongs to user 0.
-func callerOf(fd int) (uid int, err error) {
-	ours, err := unix.Getsockname(fd)
-	theirs, errTheirs := unix.Getpeername(fd)
-	if err = errors.Join(err, errTheirs); err != nil {
-		return 0, errNoCaller
-	}
-	c := connection{*theirs.(*unix.SockaddrInet4), *ours.(*unix.SockaddrInet4)}
+// Caller is the user who has made the other end of a connection over the loopback. A
+// caller that has closed it is nobody's any more: for the kernel such a socket belongs
+// to user 0.
+func Caller(ours *net.TCPConn) (uid int, err error) {
+	c := connection{ours.RemoteAddr().(*net.TCPAddr).AddrPort(), ours.LocalAddr().(*net.TCPAddr).AddrPort()}
 	if uid, err = c.askKernel(); err == nil || errors.Is(err, errNoCaller) {
 		return uid, err
 	}
@@ -61,10 +47,10 @@ const (
 // IPv6, interface and cookie, which is any.
 func (c *connection) id() []byte {
 	b := make([]byte, idSize)
-	binary.BigEndian.PutUint16(b, uint16(c.from.Port))
-	binary.BigEndian.PutUint16(b[2:], uint16(c.to.Port))
-	copy(b[4:], c.from.Addr[:])
-	copy(b[20:], c.to.Addr[:])
+	binary.BigEndian.PutUint16(b, c.from.Port())
+	binary.BigEndian.PutUint16(b[2:], c.to.Port())
+	copy(b[4:], c.from.Addr().AsSlice())
+	copy(b[20:], c.to.Addr().AsSlice())
 	binary.NativeEndian.PutUint64(b[40:], ^uint64(0))
 	return b
 }
@@ -132,6 +118,7 @@ func (c *connection) find(table []byte) (uid int, err error) {
 
 // names reports whether a field is an address, in the machine's order of bytes, and
 // a port. In the table for IPv6 others stand before the address.
-func names(field []byte, a unix.SockaddrInet4) bool {
-	return bytes.HasSuffix(field, fmt.Appendf(nil, "%08X:%04X", binary.NativeEndian.Uint32(a.Addr[:]), a.Port))
+func names(field []byte, a netip.AddrPort) bool {
+	address := binary.NativeEndian.Uint32(a.Addr().AsSlice())
+	return bytes.HasSuffix(field, fmt.Appendf(nil, "%08X:%04X", address, a.Port()))
 }

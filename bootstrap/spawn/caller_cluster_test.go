@@ -48,18 +48,12 @@ func TestCallerOf(t *testing.T) {
 		theirs := calling(t, at, uid)
 		c, err := l.Accept()
 		require.NoError(t, err)
-		f, err := c.(*net.TCPConn).File()
-		require.NoError(t, err)
-		ours := int(f.Fd())
-		got, err := callerOf(ours)
+		ours := c.(*net.TCPConn)
+		got, err := Caller(ours)
 		require.NoError(t, err)
 		require.Equal(t, uid, got)
 
-		from, err := unix.Getsockname(theirs)
-		require.NoError(t, err)
-		to, err := unix.Getpeername(theirs)
-		require.NoError(t, err)
-		x := connection{*from.(*unix.SockaddrInet4), *to.(*unix.SockaddrInet4)}
+		x := connection{c.RemoteAddr().(*net.TCPAddr).AddrPort(), c.LocalAddr().(*net.TCPAddr).AddrPort()}
 		got, err = x.askKernel()
 		require.NoError(t, err, "this machine's kernel has sock_diag")
 		require.Equal(t, uid, got)
@@ -75,11 +69,10 @@ func TestCallerOf(t *testing.T) {
 
 		// Once it is closed, the kernel would say that it is user 0's.
 		require.NoError(t, unix.Shutdown(theirs, unix.SHUT_RDWR))
-		_, err = f.Read(make([]byte, 1))
+		_, err = c.Read(make([]byte, 1))
 		require.Error(t, err)
-		_, err = callerOf(ours)
+		_, err = Caller(ours)
 		require.ErrorIs(t, err, errNoCaller)
-		f.Close()
 		c.Close()
 	}
 	_, err = (&connection{}).find([]byte("  sl  local_address rem_address   st\n   0: 00000000:0000\n"))
@@ -108,9 +101,9 @@ func deaf(t *testing.T, p *port, events <-chan Event, words []byte) {
 // ranks are, meanwhile.
 func TestPortHearsItsUserOnly(t *testing.T) {
 	s, events := listening(t)
-	_, id := s.port.told(t, 4)
+	_, id := s.PMI.told(t, 4)
 	words := []byte("cmd=initack pmiid=" + strconv.Itoa(id) + "\n")
-	deaf(t, &s.port.port, events, words)
+	deaf(t, &s.PMI.port, events, words)
 	dial(t, s, events, string(words))
 }
 
@@ -118,8 +111,8 @@ func TestPortHearsItsUserOnly(t *testing.T) {
 func TestPMIxHearsItsUserOnly(t *testing.T) {
 	s, events := servingPMIx(t)
 	words := pmixtest.New("the namespace", 4).Hello()
-	deaf(t, &s.pmix.port, events, words)
-	s.pmix.dial(t, string(words))
+	deaf(t, &s.PMIx.port, events, words)
+	s.PMIx.dial(t, string(words))
 	require.IsType(t, PMIxNode{}, next(t, events), "a stranger gets no folder made")
 	require.Equal(t, words, next(t, events).(PMIxBytes).Bytes)
 }
@@ -129,8 +122,8 @@ func TestPMIxHearsItsUserOnly(t *testing.T) {
 func TestCharmHearsItsUserOnly(t *testing.T) {
 	s, events := servingCharm(t)
 	words := charm.Append(nil, charm.InitNode, 40, make([]byte, 40)...)
-	deaf(t, &s.charm.port, events, words)
-	c, err := net.Dial("tcp4", "127.0.0.1:"+strconv.Itoa(s.charm.number))
+	deaf(t, &s.Charm.port, events, words)
+	c, err := net.Dial("tcp4", "127.0.0.1:"+strconv.Itoa(s.Charm.number))
 	require.NoError(t, err)
 	defer c.Close()
 	_, err = c.Write(words)

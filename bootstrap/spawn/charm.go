@@ -110,7 +110,7 @@ func holds(path string, all ...[]byte) bool {
 
 // offerCharm opens the port, once.
 func (s *Set) offerCharm() error {
-	p := &s.charm
+	p := &s.Charm
 	if p.tried {
 		return p.err
 	}
@@ -141,7 +141,7 @@ func (s *Set) prepareCharm(env *environment, r *rank, resizes bool) error {
 	})
 	num := func(v uint32) string { return strconv.FormatUint(uint64(v), 10) }
 	for _, entry := range []string{
-		"NETSTART=" + num(uint32(r.rank)) + " 127.0.0.1 " + strconv.Itoa(s.charm.number) + " " +
+		"NETSTART=" + num(uint32(r.rank)) + " 127.0.0.1 " + strconv.Itoa(s.Charm.number) + " " +
 			strconv.Itoa(os.Getpid()) + " 0",
 		"NETMAGIC=" + num(netMagic(s.cfg.Job.Secret[:])),
 		"CmiMyForks=0", "CmiMyNode=" + num(uint32(r.rank)), "CmiNumNodes=" + num(s.cfg.Job.Size),
@@ -157,22 +157,6 @@ func (s *Set) prepareCharm(env *environment, r *rank, resizes bool) error {
 func netMagic(secret []byte) uint32 {
 	sum := sha256.Sum256(append([]byte("netmagic "), secret...))
 	return binary.BigEndian.Uint32(sum[:]) >> 1 // it is read as an int
-}
-
-// BindCharm gives a rank a program's connection, which ends with it.
-func (s *Set) BindCharm(call uint32, rank job.Slot) { s.charm.bindTo(call, rank) }
-
-// SendCharm sends bytes to a program of Charm++.
-func (s *Set) SendCharm(call uint32, b []byte) { s.charm.send(call, b) }
-
-// HangUpCharm ends a program's connection when all bytes to it are sent.
-func (s *Set) HangUpCharm(call uint32) { s.charm.hangUp(call) }
-
-// HoldCharm lets what a program sends wait in its socket, or takes it in again.
-func (s *Set) HoldCharm(call uint32, held bool) {
-	if c := s.charm.call(call); c != nil {
-		c.hold(held)
-	}
 }
 
 // Mute posts what a rank's descriptors hold, then Muted, and from then on drops what comes by them.

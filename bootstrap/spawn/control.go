@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -36,7 +37,7 @@ type control struct {
 	post func(Event)
 
 	mu      sync.Mutex
-	file    *os.File      // nil: not open
+	file    socket        // nil: not open
 	ended   chan struct{} // closed when the reader has ended; nil: none was started
 	queue   []letter
 	queued  int           // bytes that have not been sent
@@ -49,6 +50,13 @@ type control struct {
 	program *control // the last one that was let in; nil: none has said Hello
 
 	finalized bool // a program's: it has said so; of the reader until ended
+}
+
+// socket is an *os.File or a *net.TCPConn.
+type socket interface {
+	io.Closer
+	syscall.Conn
+	SetReadDeadline(at time.Time) error
 }
 
 // letter is a frame or words of PMI and, if it carries one, the descriptor that
@@ -129,7 +137,7 @@ func (d *control) joined() *control {
 // descriptor; words of PMI begin with a letter.
 func (d *control) read() {
 	defer close(d.ended)
-	in := &mouth{File: d.file}
+	in := &mouth{socket: d.file}
 	defer in.discard()
 	speaksPMI, warned := false, false
 	b := make([]byte, pmiChunk) // of the reader: a client may say much in small pieces
@@ -232,7 +240,7 @@ func (d *control) hungUp() (gone bool) {
 // readFrames is the reader of a program's own socket.
 func (d *control) readFrames() {
 	defer close(d.ended)
-	in := &mouth{File: d.file}
+	in := &mouth{socket: d.file}
 	defer in.discard()
 	frames := rankwire.Vocabulary.NewReader(bufio.NewReaderSize(in, pmiChunk), frame.Rank)
 	for {
@@ -373,9 +381,7 @@ func (d *control) took(n int, last bool) {
 
 // send writes a letter; the descriptor goes with its first byte, and is closed
 // here in any case.
-func (l letter) send(raw interface {
-	Write(func(fd uintptr) bool) error
-}) error {
+func (l letter) send(raw syscall.RawConn) error {
 	var oob []byte
 	if l.fd >= 0 {
 		oob = unix.UnixRights(l.fd)

@@ -110,7 +110,7 @@ func (s *Set) identity(r *rank, speaksPMI bool) []string {
 		pmi = []string{"PMI_FD=" + strconv.Itoa(ControlFD), "PMI_SPAWNED=" + spawned, "PMI_JOBID=" + j.ID}
 	}
 	if j.PMIPort && speaksPMI {
-		pmi = append(s.port.environ(r.slot), pmi[1:]...)
+		pmi = append(s.PMI.environ(r.slot), pmi[1:]...)
 	}
 	for _, v := range j.Own {
 		fact := [job.Facts]string{job.OwnRank: rank, job.OwnLocalRank: local, job.OwnNode: num(uint32(s.cfg.NodeIndex)),

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mouth is a control channel's file whose deadline ends the wait for words, and takes none
+// mouth is a control channel's socket whose deadline ends the wait for words, and takes none
 // back that are there already: on a busy node the reader comes late. It keeps the
 // descriptors that come along.
 type mouth struct {
-	*os.File
+	socket
 	late int // bytes that were read after the deadline
 	fds  []int
 }

@@ -102,7 +102,7 @@ func (s *Set) prepareMPI(env *environment, r *rank, n needs) error {
 			}
 		} else {
 			serves = true
-			s.pmix.environ(env, r, s.cfg)
+			s.PMIx.environ(env, r, s.cfg)
 		}
 	}
 	if n.libpmi {

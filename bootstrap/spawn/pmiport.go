@@ -44,21 +44,15 @@ func (p *pmiPort) environ(rank job.Slot) []string {
 	return nil
 }
 
-// Bind says which rank was started with a number, and gives it the call, which
+// BindID says which rank was started with a number, and gives it the call, which
 // ends with the rank; refused says why there is none, for the caller.
-func (s *Set) Bind(number uint32, id int) (rank job.Slot, refused string) {
-	rank, known := s.port.ids[id]
+func (p *pmiPort) BindID(number uint32, id int) (rank job.Slot, refused string) {
+	rank, known := p.ids[id]
 	switch {
 	case !known:
 		return 0, "no rank has this PMI_ID"
-	case !s.port.bindTo(number, rank):
+	case !p.Bind(number, rank):
 		return 0, "the call is over"
 	}
 	return rank, ""
 }
-
-// Answer sends words of PMI to a caller.
-func (s *Set) Answer(number uint32, words []byte) { s.port.send(number, words) }
-
-// HangUp ends a call when all words to it are sent.
-func (s *Set) HangUp(number uint32) { s.port.hangUp(number) }

@@ -46,7 +46,7 @@ type pmixPort struct {
 // offerPMIx opens the port, once. The first who calls has the job's folder made: most programs
 // that could be clients are none.
 func (s *Set) offerPMIx() error {
-	p := &s.pmix
+	p := &s.PMIx
 	if p.tried {
 		return p.err
 	}
@@ -169,21 +169,12 @@ func (p *pmixPort) environ(env *environment, r *rank, cfg Config) {
 // cannot be started (execve(2)).
 const maxList = 64 << 10
 
-// BindPMIx gives a rank a client's connection, which ends with it.
-func (s *Set) BindPMIx(call uint32, rank job.Slot) { s.pmix.bindTo(call, rank) }
-
-// SendPMIx sends bytes to a client of PMIx.
-func (s *Set) SendPMIx(call uint32, b []byte) { s.pmix.send(call, b) }
-
-// HangUpPMIx ends a client's connection when all bytes to it are sent.
-func (s *Set) HangUpPMIx(call uint32) { s.pmix.hangUp(call) }
-
 // RemoveLater registers a file, or a folder with all that is in it, to be removed when a client's
 // connection ends. It reports whether the path is one that may be removed: below /dev/shm, or where
 // temporary files are.
 func (s *Set) RemoveLater(call uint32, path string, tree bool) bool {
 	file, ok := s.removable(path, tree)
-	return ok && s.pmix.keep(call, file)
+	return ok && s.PMIx.keep(call, file)
 }
 
 func (s *Set) removable(path string, tree bool) (f safefile.File, ok bool) {

@@ -36,7 +36,7 @@ func servingPMIxTo(t *testing.T, post func(Event)) *Set {
 	s.machine = &topo.Machine{Allowed: cpuset.Of(0)}
 	require.NoError(t, s.offerPMIx())
 	require.NoError(t, s.offerPMIx(), "once is enough")
-	t.Cleanup(s.pmix.removeFolder)
+	t.Cleanup(s.PMIx.removeFolder)
 	return s
 }
 
@@ -56,7 +56,7 @@ func TestPMIxFiles(t *testing.T) {
 	made, err := os.ReadDir(os.TempDir())
 	require.NoError(t, err)
 	require.Empty(t, made, "nobody has called")
-	c := s.pmix.dial(t, "hello")
+	c := s.PMIx.dial(t, "hello")
 	node, ok := next(t, events).(PMIxNode)
 	require.True(t, ok)
 	require.True(t, node.Oversubscribed)
@@ -72,10 +72,10 @@ func TestPMIxFiles(t *testing.T) {
 	one, two, three := file("one"), file("two"), file("three")
 	said := next(t, events).(PMIxBytes)
 	require.Equal(t, "hello", string(said.Bytes))
-	s.BindPMIx(said.Call, 4)
+	s.PMIx.Bind(said.Call, 4)
 	require.True(t, s.RemoveLater(said.Call, one, false))
 	require.True(t, s.RemoveLater(said.Call+1, two, false), "of a connection that is gone")
-	s.SendPMIx(said.Call, []byte("word"))
+	s.PMIx.Send(said.Call, []byte("word"))
 	b := make([]byte, 4)
 	_, err = c.Read(b)
 	require.NoError(t, err)
@@ -107,11 +107,11 @@ func TestRemovable(t *testing.T) {
 // Those who do not say who they are make room for others; a rank that has does not.
 func TestPMIxCallersAreBounded(t *testing.T) {
 	s, events := servingPMIx(t)
-	rank := s.pmix.dial(t, "rank")
+	rank := s.PMIx.dial(t, "rank")
 	next(t, events)
-	s.BindPMIx(next(t, events).(PMIxBytes).Call, 5)
+	s.PMIx.Bind(next(t, events).(PMIxBytes).Call, 5)
 	for range 3 * mostSilent {
-		s.pmix.dial(t, "")
+		s.PMIx.dial(t, "")
 	}
 	closed := 0
 	for closed < 2*mostSilent {
@@ -122,7 +122,7 @@ func TestPMIxCallersAreBounded(t *testing.T) {
 	_, err := rank.Write([]byte("more"))
 	require.NoError(t, err)
 	require.Equal(t, "more", string(next(t, events).(PMIxBytes).Bytes))
-	s.pmix.end(5)
+	s.PMIx.end(5)
 	require.IsType(t, PMIxClosed{}, next(t, events))
 }
 
@@ -143,13 +143,13 @@ func TestPMIxAwaitsRoom(t *testing.T) {
 		}
 		events <- ev
 	})
-	c := s.pmix.dial(t, "first")
+	c := s.PMIx.dial(t, "first")
 	next(t, events)
 	number := next(t, events).(PMIxBytes).Call
-	caller.Store(s.pmix.call(number))
+	caller.Store(s.PMIx.call(number))
 	const answers = 64 // MiB, of which sockets hold a few
 	for range answers {
-		s.SendPMIx(number, make([]byte, mostQueued))
+		s.PMIx.Send(number, make([]byte, mostQueued))
 	}
 	_, err := c.Write([]byte("second"))
 	require.NoError(t, err)

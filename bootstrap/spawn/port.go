@@ -1,13 +1,13 @@
 package spawn
 
 import (
-	"errors"
 	"fmt"
+	"net"
 	"os"
+	"slices"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
+	"ibrun/internal/exit"
 	"ibrun/internal/job"
 )
 
@@ -43,60 +43,42 @@ const mostSilent = 64
 
 // open listens.
 func (p *port) open() error {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
-		return fmt.Errorf("%s: socket: %w", p.name, err)
-	}
-	at := &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}
-	if err = unix.Bind(fd, at); err == nil {
-		err = unix.Listen(fd, unix.SOMAXCONN)
-	}
-	name, errName := unix.Getsockname(fd)
-	if err = errors.Join(err, errName); err != nil {
-		unix.Close(fd)
-		return fmt.Errorf("%s: cannot listen on 127.0.0.1: %w", p.name, err)
+		return fmt.Errorf("%s: cannot listen on 127.0.0.1: %w", p.name, exit.Cause(err))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.number, p.calls = name.(*unix.SockaddrInet4).Port, map[uint32]*call{}
-	go p.accept(os.NewFile(uintptr(fd), "port"))
+	p.number, p.calls = l.Addr().(*net.TCPAddr).Port, map[uint32]*call{}
+	go p.accept(l)
 	return nil
 }
 
 // accept takes calls for as long as this process lives.
-func (p *port) accept(f *os.File) {
-	raw, err := f.SyscallConn()
-	for err == nil {
-		fd, fail := -1, error(nil)
-		err = raw.Read(func(listener uintptr) bool {
-			fd, _, fail = unix.Accept4(int(listener), unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
-			return fail != unix.EAGAIN
-		})
-		switch {
-		case err != nil || fail == unix.EINTR || fail == unix.ECONNABORTED:
-		case fail != nil: // out of descriptors or memory
-			p.post(Warning{fmt.Sprintf("nobody can connect to %s any more: %v", p.name, fail)})
+func (p *port) accept(l *net.TCPListener) {
+	for {
+		c, err := l.AcceptTCP()
+		if err != nil { // out of descriptors or memory
+			p.post(Warning{fmt.Sprintf("nobody can connect to %s any more: %v", p.name, exit.Cause(err))})
 			return
-		default:
-			p.answer(fd)
 		}
+		p.answer(c)
 	}
 }
 
 // answer takes a call of this user and hangs up on others. That somebody else
 // calls is said once.
-func (p *port) answer(fd int) {
-	uid, err := callerOf(fd)
+func (p *port) answer(c *net.TCPConn) {
+	uid, err := Caller(c)
 	if err == nil && uid == os.Geteuid() {
-		_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
 		if p.first != nil {
 			p.first()
 			p.first = nil
 		}
-		p.take(os.NewFile(uintptr(fd), "call"))
+		p.take(c)
 		return
 	}
-	unix.Close(fd)
+	c.Close()
 	if err == nil && !p.warned {
 		p.warned = true
 		p.post(Warning{fmt.Sprintf("user %d of this node calls %s, and is not answered", uid, p.name)})
@@ -104,7 +86,7 @@ func (p *port) answer(fd int) {
 }
 
 // take begins a call.
-func (p *port) take(f *os.File) {
+func (p *port) take(f *net.TCPConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last++
@@ -118,7 +100,7 @@ func (p *port) take(f *os.File) {
 	}
 	go func() {
 		defer close(c.ended)
-		readPMI(&mouth{File: f}, func(b []byte) {
+		readPMI(&mouth{socket: f}, func(b []byte) {
 			p.post(p.said(number, b))
 			c.awaitRoom()
 		})
@@ -137,16 +119,11 @@ func (p *port) forget(number uint32) {
 
 // bound takes a call from the silent ones.
 func (p *port) bound(number uint32) {
-	for i, n := range p.silent {
-		if n == number {
-			p.silent = append(p.silent[:i], p.silent[i+1:]...)
-			return
-		}
-	}
+	p.silent = slices.DeleteFunc(p.silent, func(n uint32) bool { return n == number })
 }
 
-// bindTo gives a rank a call, which ends with it; false: the call is over.
-func (p *port) bindTo(number uint32, rank job.Slot) bool {
+// Bind gives a rank a call, which ends with it; false: the call is over.
+func (p *port) Bind(number uint32, rank job.Slot) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.calls[number]
@@ -181,16 +158,23 @@ func (p *port) call(number uint32) *call {
 	return p.calls[number]
 }
 
-// send sends bytes to a caller.
-func (p *port) send(number uint32, b []byte) {
+// Send sends bytes to a caller.
+func (p *port) Send(number uint32, b []byte) {
 	if c := p.call(number); c != nil {
 		c.enqueue(b)
 	}
 }
 
-// hangUp ends a call when all bytes to it are sent.
-func (p *port) hangUp(number uint32) {
+// HangUp ends a call when all bytes to it are sent.
+func (p *port) HangUp(number uint32) {
 	if c := p.call(number); c != nil {
 		c.finish()
+	}
+}
+
+// Hold lets what a caller sends wait in its socket, or takes it in again.
+func (p *port) Hold(number uint32, held bool) {
+	if c := p.call(number); c != nil {
+		c.hold(held)
 	}
 }

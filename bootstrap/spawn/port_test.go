@@ -17,7 +17,7 @@ import (
 func listening(t *testing.T) (*Set, chan Event) {
 	events := make(chan Event, 1000)
 	s := &Set{cfg: Config{Post: func(ev Event) { events <- ev }}}
-	require.NoError(t, s.port.open(job.Node{First: 4, Ranks: 2}, s.cfg.Post))
+	require.NoError(t, s.PMI.open(job.Node{First: 4, Ranks: 2}, s.cfg.Post))
 	return s, events
 }
 
@@ -36,7 +36,7 @@ func (p *pmiPort) told(t *testing.T, rank uint32) (address string, id int) {
 
 // dial calls the port, says something and waits until the call is known.
 func dial(t *testing.T, s *Set, events <-chan Event, words string) (net.Conn, uint32) {
-	at, _ := s.port.told(t, 4)
+	at, _ := s.PMI.told(t, 4)
 	c, err := net.Dial("tcp4", at)
 	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
@@ -77,81 +77,81 @@ func TestPortNumbersAreSecret(t *testing.T) {
 // said to it goes to it alone.
 func TestPortBinds(t *testing.T) {
 	s, events := listening(t)
-	_, id := s.port.told(t, 5)
+	_, id := s.PMI.told(t, 5)
 	a, first := dial(t, s, events, "cmd=init\n")
 	_, second := dial(t, s, events, "cmd=other\n")
 	require.NotEqual(t, first, second)
-	require.Equal(t, []uint32{first, second}, s.port.silent)
+	require.Equal(t, []uint32{first, second}, s.PMI.silent)
 
-	_, other := s.port.told(t, 4)
+	_, other := s.PMI.told(t, 4)
 	wrong := id ^ 1
 	if wrong == other {
 		wrong = id ^ 2
 	}
-	_, refused := s.Bind(first, wrong)
+	_, refused := s.PMI.BindID(first, wrong)
 	require.Equal(t, "no rank has this PMI_ID", refused)
-	require.Equal(t, []uint32{first, second}, s.port.silent)
-	_, refused = s.Bind(99, id)
+	require.Equal(t, []uint32{first, second}, s.PMI.silent)
+	_, refused = s.PMI.BindID(99, id)
 	require.Equal(t, "the call is over", refused)
 
-	rank, refused := s.Bind(first, id)
+	rank, refused := s.PMI.BindID(first, id)
 	require.Empty(t, refused)
 	require.Equal(t, job.Slot(5), rank)
-	require.Equal(t, []uint32{second}, s.port.silent)
+	require.Equal(t, []uint32{second}, s.PMI.silent)
 
-	s.Answer(first, []byte("hello\n"))
-	s.HangUp(first)
-	s.Answer(99, []byte("nobody"))
+	s.PMI.Send(first, []byte("hello\n"))
+	s.PMI.HangUp(first)
+	s.PMI.Send(99, []byte("nobody"))
 	said, err := io.ReadAll(a)
 	require.NoError(t, err)
 	require.Equal(t, "hello\n", string(said))
 	require.Equal(t, CallClosed{first}, next(t, events))
-	require.Nil(t, s.port.call(first))
+	require.Nil(t, s.PMI.call(first))
 }
 
 // The end of a rank ends the calls that are bound to it, after their last words,
 // and no others.
 func TestPortEndsWithTheRank(t *testing.T) {
 	s, events := listening(t)
-	_, id := s.port.told(t, 4)
+	_, id := s.PMI.told(t, 4)
 	a, first := dial(t, s, events, "a")
 	_, second := dial(t, s, events, "b")
-	_, refused := s.Bind(first, id)
+	_, refused := s.PMI.BindID(first, id)
 	require.Empty(t, refused)
 	_, err := a.Write([]byte("last words"))
 	require.NoError(t, err)
 	require.NoError(t, a.(*net.TCPConn).CloseWrite())
-	s.port.end(5)
-	s.port.end(4)
+	s.PMI.end(5)
+	s.PMI.end(4)
 	require.Equal(t, CallBytes{first, []byte("last words")}, next(t, events))
 	require.Equal(t, CallClosed{first}, next(t, events))
-	require.NotNil(t, s.port.call(second))
+	require.NotNil(t, s.PMI.call(second))
 }
 
 // So many callers may be silent; when there is one more, the one that has been
 // so for longest goes. Those that belong to ranks stay.
 func TestPortBoundsSilentCallers(t *testing.T) {
 	s, events := listening(t)
-	_, id := s.port.told(t, 4)
+	_, id := s.PMI.told(t, 4)
 	_, ours := dial(t, s, events, "ours")
-	_, refused := s.Bind(ours, id)
+	_, refused := s.PMI.BindID(ours, id)
 	require.Empty(t, refused)
 	silent, oldest := dial(t, s, events, "0")
 	for i := range mostSilent - 1 {
 		dial(t, s, events, fmt.Sprint(i))
 	}
-	s.port.mu.Lock()
-	require.Len(t, s.port.silent, mostSilent)
-	s.port.mu.Unlock()
-	at, _ := s.port.told(t, 4)
+	s.PMI.mu.Lock()
+	require.Len(t, s.PMI.silent, mostSilent)
+	s.PMI.mu.Unlock()
+	at, _ := s.PMI.told(t, 4)
 	c, err := net.Dial("tcp4", at)
 	require.NoError(t, err)
 	defer c.Close()
 	require.Equal(t, CallClosed{oldest}, next(t, events))
 	_, err = silent.Read(make([]byte, 1))
 	require.Error(t, err)
-	s.port.mu.Lock()
-	defer s.port.mu.Unlock()
-	require.Len(t, s.port.silent, mostSilent)
-	require.NotNil(t, s.port.calls[ours])
+	s.PMI.mu.Lock()
+	defer s.PMI.mu.Unlock()
+	require.Len(t, s.PMI.silent, mostSilent)
+	require.NotNil(t, s.PMI.calls[ours])
 }

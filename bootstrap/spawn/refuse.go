@@ -18,7 +18,7 @@ func (d *control) shut() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.file != nil && !d.closed {
-		(&mouth{File: d.file}).shut()
+		(&mouth{socket: d.file}).shut()
 	}
 }
 

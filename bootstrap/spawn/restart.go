@@ -62,7 +62,7 @@ func (s *Set) Empty(most time.Duration) (left []int) {
 		s.cfg.Post(Warning{"cannot look for what ranks have left: " + err.Error()})
 	}
 	s.tidyRanks()
-	s.pmix.emptyFolders(s.ranks)
+	s.PMIx.emptyFolders(s.ranks)
 	return left
 }
 

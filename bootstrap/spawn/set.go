@@ -70,9 +70,9 @@ type Set struct {
 	alone   bool          // no interface is to be chosen: the machine was read without them
 	recipes map[*job.Program]*recipe
 	null    *os.File // for ranks that read nothing, open as long as the agent lives; Start's alone
-	port    pmiPort
-	pmix    pmixPort
-	charm   charmPort
+	PMI     pmiPort
+	PMIx    pmixPort
+	Charm   charmPort
 
 	charmResizes map[*job.Program]bool // whether programs of Charm++ are built for it
 	mpi          library               // of prepareMPI
@@ -153,7 +153,7 @@ func (s *Set) startAll() (failed []core.ForkFailure) {
 	s.prepare()
 	refused := s.place()
 	if s.cfg.Job.PMIPort && refused == nil {
-		refused = s.port.open(s.cfg.Node, s.cfg.Post)
+		refused = s.PMI.open(s.cfg.Node, s.cfg.Post)
 	}
 	failed = s.startRanks(s.ranks, refused)
 	s.memory.watch()
@@ -178,9 +178,9 @@ func (s *Set) watch(r *rank, p *proc.Process) {
 	}
 	r.control.drain()
 	r.control.close()
-	s.port.end(r.slot)
-	s.pmix.end(r.slot)
-	s.charm.end(r.slot)
+	s.PMI.end(r.slot)
+	s.PMIx.end(r.slot)
+	s.Charm.end(r.slot)
 	s.cfg.Post(core.RankExited{Rank: r.slot, Status: StatusOf(p.Status()), Signaled: told, Cause: s.why(r, p.Status())})
 	until := time.Now().Add(drainPatience)
 	for _, rd := range r.readers[1:] {

@@ -18,7 +18,7 @@ import (
 // All of it lies where other users can put something of the same name, so names
 // are exact, and only what is this user's is opened and removed.
 func (s *Set) tidy() {
-	s.pmix.removeFolder()
+	s.PMIx.removeFolder()
 	s.tidyRanks()
 	safefile.Unused(safefile.SharedMemory)
 }
