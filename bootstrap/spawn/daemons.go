@@ -170,14 +170,9 @@ func (d *Daemons) start(one *daemon) (p *proc.Process, code uint8, err error) {
 	if d.killed {
 		return nil, 0, errors.New("its caller or the job ended first")
 	}
-	if p, err = proc.Start(c); err != nil {
-		if code, err = refusal(path, err); err != nil {
-			return nil, code, err
-		}
-		c.Path, c.Argv = "/bin/sh", byShell(path, c.Argv)
-		if p, err = proc.Start(c); err != nil {
-			return nil, 126, err
-		}
+	proc.Row(func(begin proc.Beginner) { p, code, err = execute(c, begin(c), begin) })
+	if err != nil {
+		return nil, code, err
 	}
 	one.process = p
 	for stream, f := range ends.read {

@@ -60,11 +60,9 @@ type Config struct {
 
 // Set is the ranks of one node.
 type Set struct {
-	cfg   Config
-	ranks []*rank
-	stub  []string // limits that a stub sets, as LimitMain reads them
-	// The same, for ranks that are held: this agent sets them.
-	heldLimits []proc.RLimit
+	cfg    Config
+	ranks  []*rank
+	limits []proc.RLimit // of ranks, where this process has others
 
 	machine *topo.Machine // of place
 	alone   bool          // no interface is to be chosen: the machine was read without them

@@ -52,14 +52,12 @@ func (s *Set) startRanks(ranks []*rank, refused error) (failed []core.ForkFailur
 
 // starting is a rank whose process may not be its program yet.
 type starting struct {
-	rank *rank
-	ends ends
-	cmd  proc.Cmd
-	code uint8 // goes with the error
-	err  error
-	// What was forked, or, if that is its program already, the process.
-	birth   *proc.Birth
-	process *proc.Process
+	rank  *rank
+	ends  ends
+	cmd   proc.Cmd
+	code  uint8 // goes with the error
+	err   error
+	birth *proc.Birth
 }
 
 // beginStart forks one rank.
@@ -98,20 +96,27 @@ func (s *Set) fork(st *starting, refused error, begin proc.Beginner) (code uint8
 		return 126, err
 	}
 	s.stall.at("", "") // the start has an end of its own
-	return 126, s.exec(st, what.path, argv, env.list, begin)
+	st.cmd = proc.Cmd{
+		Path: what.path, Argv: argv, Env: env.list, Dir: r.program.Dir, Files: st.ends.child, Setpgid: true, Terminal: r.terminal,
+		Thread: r.place.thread, Most: s.cfg.Job.Launch.Timeout, Group: s.group.Dir(), Limits: s.limits,
+		Hold: s.cfg.Job.Launch.Hold && r.start == 0,
+	}
+	st.birth = begin(st.cmd)
+	return 0, nil
 }
 
 // endStart waits until a rank runs, or says why it does not.
 func (s *Set) endStart(st *starting, begin proc.Beginner) *core.ForkFailure {
 	defer st.ends.close()
+	var process *proc.Process
 	if st.err == nil {
-		st.code, st.err = s.executed(st, begin)
+		process, st.code, st.err = execute(st.cmd, st.birth, begin)
 	}
 	if hasHung(st.err) {
 		s.stall.forbid() // the others would take as long
 	}
-	if st.err == nil && !s.stall.allow(st.rank, st.process) {
-		st.process.SignalGroup(syscall.SIGKILL)
+	if st.err == nil && !s.stall.allow(st.rank, process) {
+		process.SignalGroup(syscall.SIGKILL)
 		st.code, st.err = 126, errors.New("the job ended first")
 	}
 	if st.err == nil {
@@ -192,42 +197,16 @@ func notDir(err error) error {
 	return err
 }
 
-// exec begins the program itself, or, if limits ask for it, starts it through the stub.
-func (s *Set) exec(st *starting, path string, argv, env []string, begin proc.Beginner) (err error) {
-	r := st.rank
-	st.cmd = proc.Cmd{
-		Path: path, Argv: argv, Env: env, Dir: r.program.Dir, Files: st.ends.child, Setpgid: true, Terminal: r.terminal,
-		Thread: r.place.thread, Most: s.cfg.Job.Launch.Timeout, Group: s.group.Dir(),
-	}
-	if s.cfg.Job.Launch.Hold && r.start == 0 {
-		st.cmd.Hold, st.cmd.HoldLimits = true, s.heldLimits
-	} else if len(s.stub) > 0 {
-		st.process, err = s.execLimited(st.cmd, begin)
-		return err
-	}
-	st.birth = begin(st.cmd)
-	return nil
-}
-
-// executed waits until a process is its program. A text that the kernel does not know how to run is
+// execute waits until a process is its program. A text that the kernel does not know how to run is
 // given to the shell, as execvp does. The code goes with the error.
-func (s *Set) executed(st *starting, begin proc.Beginner) (code uint8, err error) {
-	if st.process != nil {
-		return 0, nil
+func execute(c proc.Cmd, birth *proc.Birth, begin proc.Beginner) (p *proc.Process, code uint8, err error) {
+	if p, err = birth.Result(); err == nil {
+		return p, 0, nil
 	}
-	if st.process, err = st.birth.Result(); err == nil {
-		return 0, nil
-	}
-	c := st.cmd
 	if code, err = refusal(c.Path, err); err != nil {
-		return code, err
+		return nil, code, err
 	}
-	c.Path, c.Argv = "/bin/sh", byShell(c.Path, c.Argv)
-	st.process, err = begin(c).Result()
-	return 126, err
-}
-
-// byShell are the words by which a shell runs a script.
-func byShell(path string, argv []string) []string {
-	return append([]string{"sh", path}, argv[1:]...)
+	c.Path, c.Argv = "/bin/sh", append([]string{"sh", c.Path}, c.Argv[1:]...)
+	p, err = begin(c).Result()
+	return p, 126, err
 }

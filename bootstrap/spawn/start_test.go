@@ -2,7 +2,6 @@ package spawn
 
 import (
 	"debug/elf"
-	"fmt"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"ibrun/bootstrap/core"
 	"ibrun/internal/job"
 	"ibrun/internal/limits"
+	"ibrun/internal/proc"
 	"ibrun/test/executable"
 )
 
@@ -23,7 +23,7 @@ func TestStatusOf(t *testing.T) {
 }
 
 // A limit that the agent has already costs nothing; one that would harm the agent
-// is left to the stub; a resource that this kernel does not know is nothing.
+// is left to the ranks; a resource that this kernel does not know is nothing.
 func TestLimits(t *testing.T) {
 	const files, addresses = 7, 9
 	own := limits.Original()
@@ -36,7 +36,7 @@ func TestLimits(t *testing.T) {
 		}
 	})
 	s.prepare()
-	require.Equal(t, []string{fmt.Sprintf("7:64:%d", own[files].Hard)}, s.stub)
+	require.Equal(t, []proc.RLimit{{Resource: files, Soft: 64, Hard: own[files].Hard}}, s.limits)
 	require.Equal(t, "unlimited", amount(limits.Infinity))
 	require.Equal(t, "64", amount(64))
 }
@@ -75,10 +75,4 @@ func TestManyStart(t *testing.T) {
 	for r := job.Slot(half); r < 2*half; r++ {
 		require.Equal(t, job.Status{Code: 3}, ended[r])
 	}
-}
-
-// The stub's own words are checked before anything is set.
-func TestLimitStubRefuses(t *testing.T) {
-	require.Equal(t, 125, LimitMain([]string{"7:64:64", "/bin/true"}))
-	require.Equal(t, 125, LimitMain([]string{"7:64", "/bin/true", "true"}))
 }

@@ -8,7 +8,6 @@ import (
 	"ibrun/bootstrap/agent"
 	"ibrun/bootstrap/reaper"
 	"ibrun/bootstrap/remote"
-	"ibrun/bootstrap/spawn"
 	"ibrun/cmd/ibrun/internal/ctl"
 	"ibrun/cmd/ibrun/internal/run"
 	"ibrun/internal/exit"
@@ -52,8 +51,6 @@ func role(args []string) (code int, ok bool) {
 		return run.LoadMain(), true
 	case run.DoctorRole:
 		return run.DoctorMain(args[1:]), true
-	case spawn.LimitRole:
-		return spawn.LimitMain(args[1:]), true
 	}
 	return 0, false
 }

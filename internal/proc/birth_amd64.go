@@ -37,6 +37,7 @@ type birth struct {
 	terminal  bool         // descriptor 0 is its session's
 	mask      uint64       // of signals that the program is to find blocked
 	open      limits.Limit // of open files, which package os has raised for this process
+	limits    []RLimit
 	step      step
 	errno     int  // why that step failed
 	cleared   bool // the kernel has given it the default handlers
@@ -93,7 +94,7 @@ var hung struct {
 }
 
 func newBirth(c Cmd, files []int) (b *birth, err error) {
-	b = &birth{files: files, session: c.Setsid || c.Terminal, group: c.Setpgid, terminal: c.Terminal, hold: c.Hold}
+	b = &birth{files: files, session: c.Setsid || c.Terminal, group: c.Setpgid, terminal: c.Terminal, hold: c.Hold, limits: c.Limits}
 	b.open, b.stack = limits.Original()[syscall.RLIMIT_NOFILE], make([]byte, childStack)
 	if b.path, err = syscall.BytePtrFromString(c.Path); err != nil {
 		return nil, err
@@ -200,6 +201,10 @@ func inChild(b *birth) {
 	r := b.prepare()
 	if r >= 0 {
 		r = b.arrange()
+	}
+	for i := range b.limits {
+		l := &b.limits[i]
+		call(syscall.SYS_PRLIMIT64, 0, uintptr(l.Resource), uintptr(unsafe.Pointer(&l.Soft)), 0)
 	}
 	if r >= 0 && b.terminal {
 		r = call(syscall.SYS_IOCTL, 0, unix.TIOCSCTTY, 0, 0)

@@ -5,6 +5,8 @@ package proc
 import (
 	"os"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // birth is over when fork returns: nobody but the kernel can wait for it here.
@@ -26,6 +28,9 @@ func fork(c Cmd, files []int) (pid int, b *birth, err error) {
 	}
 	if pid, err = syscall.ForkExec(c.Path, c.Argv, attr); err != nil {
 		err = &os.PathError{Op: "exec", Path: c.Path, Err: err}
+	}
+	for _, l := range c.Limits { // one that is not held may run for a moment without them
+		_ = unix.Prlimit(pid, l.Resource, &unix.Rlimit{Cur: l.Soft, Max: l.Hard}, nil)
 	}
 	return pid, nil, err
 }

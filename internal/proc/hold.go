@@ -14,12 +14,6 @@ import (
 // stops it when exec is done, and the thread that has forked lets go of it with SIGSTOP. SIGCONT
 // lets it run.
 
-// RLimit is a resource limit for a process that is held: nobody else could set it in time.
-type RLimit struct {
-	Resource   int
-	Soft, Hard uint64
-}
-
 // hold waits until a child has become its program, and leaves it stopped. The caller has forked it,
 // on this thread, and keeps the reaping goroutine from taking what the kernel says of it.
 func (c *Cmd) hold(pid int, b *birth) error {
@@ -35,9 +29,6 @@ func (c *Cmd) hold(pid int, b *birth) error {
 		if s, ok = stopSignal(pid, 0); !ok {
 			return nil // it was killed: its end says so
 		}
-	}
-	for _, l := range c.HoldLimits {
-		_ = unix.Prlimit(pid, l.Resource, &unix.Rlimit{Cur: l.Soft, Max: l.Hard}, nil)
 	}
 	const stop = uintptr(syscall.SIGSTOP)
 	_, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, uintptr(pid), 0, stop, 0, 0)

@@ -21,7 +21,7 @@ func TestHold(t *testing.T) {
 	defer null.Close()
 	c := Cmd{Path: "/bin/sh", Argv: []string{"sh", "-c", "exit $(ulimit -f)"}, Env: os.Environ(), Setpgid: true,
 		Files: []*os.File{null, null, null}, Hold: true, Most: waitfor.Deadline,
-		HoldLimits: []RLimit{{Resource: unix.RLIMIT_FSIZE, Soft: 37 * 512, Hard: 37 * 512}}}
+		Limits: []RLimit{{Resource: unix.RLIMIT_FSIZE, Soft: 37 * 512, Hard: 37 * 512}}}
 	var all []*Process
 	for range 3 {
 		p, err := Start(c)
@@ -33,6 +33,7 @@ func TestHold(t *testing.T) {
 	p, err := Start(other)
 	require.NoError(t, err)
 	<-p.Done()
+	require.Equal(t, 37, p.Status().ExitStatus())
 	for _, p := range all {
 		require.False(t, p.Ended())
 		var status []byte

@@ -39,9 +39,14 @@ type Cmd struct {
 	// Orphan lets the process outlive this one; otherwise it is killed with it.
 	Orphan bool
 	Most   time.Duration // that its start may take; 0: as long as it likes
-	// Hold leaves it stopped before the first instruction of its program, with HoldLimits.
-	Hold       bool
-	HoldLimits []RLimit
+	Hold   bool          // leaves it stopped before the first instruction of its program
+	Limits []RLimit      // that this process has set otherwise
+}
+
+// RLimit is a resource limit, as getrlimit(2) has it. The kernel reads Soft and Hard from here.
+type RLimit struct {
+	Resource   int
+	Soft, Hard uint64
 }
 
 // Process is a started child.
