@@ -2,14 +2,20 @@ package agent
 
 import (
 	"syscall"
+	"time"
 
 	"ibrun/bootstrap/clients/charm"
 	"ibrun/bootstrap/clients/pmi"
 	"ibrun/bootstrap/clients/pmixserver"
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/spawn"
-	"ibrun/internal/job"
+	"ibrun/bootstrap/wire"
+	"ibrun/internal/proc"
 )
+
+// stopPatience bounds what stopping takes: a round through a few thousand processes
+// takes some 10 ms, and each but the first finds only what was being forked.
+const stopPatience = time.Second
 
 // performRanks does the effects that concern this node's ranks and reports
 // whether e was one of them.
@@ -32,16 +38,8 @@ func (l *loop) performRanks(e core.Effect) bool {
 	case core.Feed:
 		if l.charm.Expects(e.Rank) {
 			l.obeyCharm(l.charm.Input(e.Rank, e.Data, e.EOF))
-			break
-		}
-		if e.Window != (job.Window{}) {
-			l.ranks.Resize(e.Rank, e.Window)
-		}
-		if len(e.Data) > 0 {
-			l.ranks.Write(e.Rank, e.Data)
-		}
-		if e.EOF {
-			l.ranks.CloseStdin(e.Rank)
+		} else {
+			l.ranks.Feed(e.Rank, wire.Stdin{Data: e.Data, EOF: e.EOF, Window: e.Window})
 		}
 	case core.SendRank:
 		switch {
@@ -76,9 +74,9 @@ func (l *loop) performRanks(e core.Effect) bool {
 	case core.SignalRanks:
 		l.ranks.Signal(syscall.Signal(e.Number))
 	case core.StopRanks:
-		l.ranks.Stop(l.keep())
+		proc.StopDescendants(stopPatience, l.keep()...)
 	case core.ContinueRanks:
-		l.ranks.Continue(l.keep())
+		proc.ContinueDescendants(stopPatience, l.keep()...)
 	case core.KillRanks:
 		keep := l.keep()
 		go func() { l.post(core.Killed{Left: spawn.Unkillable(l.ranks.KillAll(e.Most, keep))}) }()

@@ -139,12 +139,11 @@ func (s *Set) prepareCharm(env *environment, r *rank, resizes bool) error {
 	s.cfg.Post(CharmRank{
 		Rank: r.slot, PEs: pes, Resizes: resizes, Prints: !r.terminal && out.StdoutFile == "" && out.StderrFile == "",
 	})
-	num := func(v uint32) string { return strconv.FormatUint(uint64(v), 10) }
 	for _, entry := range []string{
-		"NETSTART=" + num(uint32(r.rank)) + " 127.0.0.1 " + strconv.Itoa(s.Charm.number) + " " +
+		"NETSTART=" + num(r.rank) + " 127.0.0.1 " + strconv.Itoa(s.Charm.number) + " " +
 			strconv.Itoa(os.Getpid()) + " 0",
 		"NETMAGIC=" + num(netMagic(s.cfg.Job.Secret[:])),
-		"CmiMyForks=0", "CmiMyNode=" + num(uint32(r.rank)), "CmiNumNodes=" + num(s.cfg.Job.Size),
+		"CmiMyForks=0", "CmiMyNode=" + num(r.rank), "CmiNumNodes=" + num(s.cfg.Job.Size),
 		"CmiMyNodeSize=" + strconv.Itoa(max(s.machine.Allowed.Len(), 1)),
 	} {
 		env.set(entry)

@@ -40,11 +40,10 @@ type control struct {
 	file    socket        // nil: not open
 	ended   chan struct{} // closed when the reader has ended; nil: none was started
 	queue   []letter
-	queued  int           // bytes that have not been sent
-	room    sync.Cond     // under mu: fewer are queued, or nobody should wait for that
-	held    bool          // what the other end says is to wait
-	unheard bool          // the other end takes nothing any more, or need not be waited for
-	wake    chan struct{} // capacity 1; full means the writer will look anyway
+	queued  int       // bytes that have not been sent
+	changed sync.Cond // under mu: of what follows or is queued
+	held    bool      // what the other end says is to wait
+	unheard bool      // the other end takes nothing any more, or need not be waited for
 	writer  bool
 	closed  bool
 	program *control // the last one that was let in; nil: none has said Hello
@@ -68,8 +67,8 @@ type letter struct {
 }
 
 func newControl(rank job.Slot, post func(Event)) *control {
-	d := &control{noun: "rank", rank: rank, post: post, wake: make(chan struct{}, 1)}
-	d.room.L = &d.mu
+	d := &control{noun: "rank", rank: rank, post: post}
+	d.changed.L = &d.mu
 	return d
 }
 
@@ -96,11 +95,11 @@ func (d *control) open() (theirs *os.File, err error) {
 }
 
 // serve starts the reader; the rank runs.
-func (d *control) serve() {
+func (d *control) serve(read func()) {
 	d.mu.Lock()
 	d.ended = make(chan struct{})
 	d.mu.Unlock()
-	go d.read()
+	go read()
 }
 
 // lastWords is how long the control channel of a dead rank is still listened to when
@@ -112,7 +111,7 @@ func (d *control) drain() {
 	d.mu.Lock()
 	ended := d.ended
 	d.unheard = true
-	d.room.Broadcast()
+	d.changed.Broadcast()
 	if ended != nil {
 		_ = d.file.SetReadDeadline(time.Now().Add(lastWords))
 	}
@@ -187,7 +186,7 @@ func (d *control) admit(f *os.File, speaksPMI bool) {
 			"start this one as a job of its own"
 	}
 	if why != "" {
-		p.mail(letter{frame: frame.Append(nil, rankwire.Refused{Text: why}), fd: -1, last: true})
+		p.turnAway(why)
 		return
 	}
 	d.mu.Lock()
@@ -282,7 +281,7 @@ func (d *control) awaitRoom() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for (d.queued > mostQueued || d.held) && !d.closed && !d.unheard {
-		d.room.Wait()
+		d.changed.Wait()
 	}
 }
 
@@ -291,10 +290,18 @@ func (d *control) hold(held bool) {
 	d.mu.Lock()
 	d.held = held
 	d.mu.Unlock()
-	d.room.Broadcast()
+	d.changed.Broadcast()
 }
 
-// enqueue queues words of PMI.
+// send queues a frame.
+func (d *control) send(m frame.Message) { d.enqueue(frame.Append(nil, m)) }
+
+// turnAway tells a program why it cannot join, and closes its channel then.
+func (d *control) turnAway(why string) {
+	d.mail(letter{frame: frame.Append(nil, rankwire.Refused{Text: why}), fd: -1, last: true})
+}
+
+// enqueue queues a frame or words of PMI.
 func (d *control) enqueue(words []byte) { d.mail(letter{frame: words, fd: -1}) }
 
 // finish closes the control channel when all that is queued is sent.
@@ -316,10 +323,7 @@ func (d *control) mail(l letter) {
 		d.writer = true
 		go d.write()
 	}
-	select {
-	case d.wake <- struct{}{}:
-	default:
-	}
+	d.changed.Broadcast()
 }
 
 // sendNow sends what it can of a letter without waiting, and returns the rest. Descriptors are left
@@ -346,10 +350,15 @@ func (d *control) write() {
 	defer d.took(0, true)
 	for err == nil {
 		d.mu.Lock()
-		batch := d.queue
+		for len(d.queue) == 0 && !d.closed {
+			d.changed.Wait()
+		}
+		batch := d.queue // nothing, if it is closed
 		d.queue = nil
-		closed := d.closed
 		d.mu.Unlock()
+		if len(batch) == 0 {
+			return
+		}
 		for i, l := range batch {
 			if err = l.send(raw); err != nil {
 				discard(batch[i+1:])
@@ -361,12 +370,6 @@ func (d *control) write() {
 				return
 			}
 		}
-		if closed {
-			return
-		}
-		if len(batch) == 0 {
-			<-d.wake
-		}
 	}
 }
 
@@ -376,7 +379,7 @@ func (d *control) took(n int, last bool) {
 	d.queued -= n
 	d.unheard = d.unheard || last
 	d.mu.Unlock()
-	d.room.Broadcast()
+	d.changed.Broadcast()
 }
 
 // send writes a letter; the descriptor goes with its first byte, and is closed
@@ -424,7 +427,7 @@ func (d *control) close() {
 		return
 	}
 	d.closed = true
-	d.room.Broadcast()
+	d.changed.Broadcast()
 	discard(d.queue)
 	d.queue = nil
 	if d.file != nil {
@@ -432,10 +435,6 @@ func (d *control) close() {
 	}
 	if d.program != nil {
 		d.program.close()
-	}
-	select {
-	case d.wake <- struct{}{}:
-	default:
 	}
 }
 

@@ -21,7 +21,7 @@ func entered(t *testing.T, post func(Event)) (d *control, rank *os.File) {
 	d = newControl(3, post)
 	rank, err := d.open()
 	require.NoError(t, err)
-	d.serve()
+	d.serve(d.read)
 	t.Cleanup(func() { rank.Close(); d.close() })
 	return d, rank
 }

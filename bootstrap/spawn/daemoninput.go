@@ -6,7 +6,6 @@ import (
 	"syscall"
 	"time"
 
-	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/job"
 	"ibrun/internal/proc"
@@ -15,34 +14,10 @@ import (
 // A daemon that reads what its caller sends: by a pipe, or by a terminal as a debugger does
 // (docs/dev/decisions/0026-gdb-pipe-overview.md).
 
-// addInput lets a daemon read. What it writes is passed on at once: its caller talks with it.
-func (d *Daemons) addInput(one *daemon, slot job.Slot) {
-	post := d.set.cfg.Post
-	one.feed = newFeeder(slot, func(ev Event) {
-		switch ev := ev.(type) {
-		case core.RankInputRead:
-			post(core.DaemonInputRead{ID: d.order.ID, N: uint32(ev.N)})
-		case core.RankInputClosed:
-			post(core.DaemonInputClosed{ID: d.order.ID})
-		}
-	})
-	one.feed.terminal = d.hasTerminal()
-	for _, rd := range one.readers[1:] {
-		rd.unbuffered = true
-	}
-}
-
 // debugs reports whether the daemon is a debugger.
 func (d *Daemons) debugs() bool { return d.order.Input >= wire.DebugsByTerminal }
 
 func (d *Daemons) hasTerminal() bool { return d.order.Input == wire.DebugsByTerminal }
-
-// leave ends the input of a daemon that has ended, or was not started; nil: it reads nothing.
-func (f *feeder) leave() {
-	if f != nil {
-		f.close()
-	}
-}
 
 // connect opens the descriptors of a daemon.
 func (d *Daemons) connect(one *daemon) (e ends, err error) {
@@ -116,15 +91,4 @@ func (d *Daemons) hangUp() {
 }
 
 // Feed gives input to the daemon of the order.
-func (d *Daemons) Feed(in wire.Stdin) {
-	one := d.all[0]
-	if in.Window != (job.Window{}) {
-		one.readers[1].resize(in.Window)
-	}
-	if len(in.Data) > 0 {
-		one.feed.put(in.Data)
-	}
-	if in.EOF {
-		one.feed.end()
-	}
-}
+func (d *Daemons) Feed(in wire.Stdin) { d.all[0].input(in) }

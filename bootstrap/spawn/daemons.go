@@ -30,28 +30,24 @@ type Daemons struct {
 }
 
 type daemon struct {
-	number  uint32
-	rank    *rank // that it is beside, or the node's first
-	env     []string
-	readers [3]*reader
-	feed    *feeder  // nil: it reads nothing
-	member  *control // its channel; nil: it is no member of a session
-	beside  []job.Slot
+	number uint32
+	rank   *rank // that it is beside, or the node's first
+	env    []string
+	member *control // its channel; nil: it is no member of a session
+	beside []job.Slot
 
 	stood bool // the rank of a debugger was stopped before
 
 	process *proc.Process   // guarded by Daemons.mu
 	greeted bool            // the same; a member is
 	early   []frame.Message // the same: what it gets then
+	streams
 }
 
 // StartDaemons starts daemons, which end with core.DaemonExited. All ranks have been started. It belongs
 // to the goroutine that calls the other methods.
 func (s *Set) StartDaemons(o core.StartDaemons) *Daemons {
-	d := &Daemons{set: s, order: o, mark: proc.Mark{Variables: []string{
-		"IBRUN_JOB_ID=" + s.cfg.Job.ID, "IBRUN_EXEC=" + strconv.FormatUint(uint64(o.ID), 10),
-		"IBRUN_NODE=" + strconv.FormatUint(uint64(s.cfg.NodeIndex), 10),
-	}}}
+	d := &Daemons{set: s, order: o, mark: s.mark("IBRUN_EXEC="+num(o.ID), "IBRUN_NODE="+num(s.cfg.NodeIndex))}
 	switch {
 	case o.Count > 0:
 		d.addMembers()
@@ -72,26 +68,20 @@ func (s *Set) StartDaemons(o core.StartDaemons) *Daemons {
 func (d *Daemons) add(number uint32, at job.Slot, slots ...job.Slot) {
 	s := d.set
 	one := &daemon{number: number, rank: s.rank(at)}
-	for stream := 1; stream <= 2; stream++ {
-		cfg := s.cfg
-		cfg.Post = func(ev Event) {
-			if out, ok := ev.(core.RankOutput); ok {
-				ev = core.DaemonOutput{DaemonOutput: wire.DaemonOutput{
-					ID: d.order.ID, Number: number, Stream: out.Stream, Data: out.Data,
-				}}
-			}
-			s.cfg.Post(ev)
-		}
-		one.readers[stream] = newReader(at, uint8(stream), nil, cfg)
-	}
+	post := func(ev Event) { s.cfg.Post(d.event(number, ev)) }
 	if d.order.Input != wire.ReadsNothing {
-		d.addInput(one, at)
+		one.feed = newFeeder(at, post)
+		one.feed.terminal = d.hasTerminal()
 	}
-	num := func(v uint32) string { return strconv.FormatUint(uint64(v), 10) }
+	for stream := range uint8(2) {
+		r := newReader(at, stream+1, one.feed, Config{Job: s.cfg.Job, Post: post})
+		r.unbuffered = r.unbuffered || one.feed != nil // its caller talks with it
+		one.readers[stream+1] = r
+	}
 	var ranks, pids []string
 	for _, slot := range slots {
 		if p := s.Process(slot); p.PID != 0 {
-			ranks, pids = append(ranks, num(uint32(s.rank(slot).rank))), append(pids, strconv.Itoa(p.PID))
+			ranks, pids = append(ranks, num(s.rank(slot).rank)), append(pids, strconv.Itoa(p.PID))
 		}
 	}
 	one.env = append(one.env, d.mark.Variables...)
@@ -99,36 +89,50 @@ func (d *Daemons) add(number uint32, at job.Slot, slots ...job.Slot) {
 		"IBRUN_SIZE="+num(s.cfg.Job.Size), "IBRUN_LOCAL_SIZE="+num(s.cfg.Node.Ranks),
 		"IBRUN_RANKS="+strings.Join(ranks, ","), "IBRUN_PIDS="+strings.Join(pids, ","), "PWD="+one.rank.program.Dir)
 	if d.order.PerRank {
-		one.env = append(one.env, "IBRUN_RANK="+num(uint32(one.rank.rank)), "IBRUN_LOCAL_RANK="+num(one.rank.local))
+		one.env = append(one.env, "IBRUN_RANK="+num(one.rank.rank), "IBRUN_LOCAL_RANK="+num(one.rank.local))
 	}
 	switch {
 	case d.order.Count > 0:
-		d.addMember(one, slots)
+		d.addMember(one, slots, post)
 	case d.order.PerRank:
-		one.env = append(one.env, "IBRUN_DAEMON="+num(uint32(one.rank.rank)))
+		one.env = append(one.env, "IBRUN_DAEMON="+num(one.rank.rank))
 	default:
 		one.env = append(one.env, "IBRUN_DAEMON="+num(d.order.Place))
 	}
 	d.all = append(d.all, one)
 }
 
+// event turns an event of a rank, which a part of a daemon has posted, into one of the daemon of a number.
+func (d *Daemons) event(number uint32, ev Event) Event {
+	id := d.order.ID
+	switch ev := ev.(type) {
+	case core.RankOutput:
+		out := wire.DaemonOutput{ID: id, Number: number, Stream: ev.Stream, Data: ev.Data}
+		return core.DaemonOutput{DaemonOutput: out}
+	case core.RankInputRead:
+		return core.DaemonInputRead{ID: id, N: uint32(ev.N)}
+	case core.RankInputClosed:
+		return core.DaemonInputClosed{ID: id}
+	case core.RankFrame:
+		return core.MemberFrame{ID: id, Member: job.Slot(number), Msg: ev.Msg}
+	}
+	return ev
+}
+
 // run starts a daemon and waits for its end.
 func (d *Daemons) run(one *daemon) {
 	p, code, err := d.start(one)
 	if err != nil {
-		one.feed.leave()
-		one.member.leave()
+		one.feed.close()
+		one.leave()
 		d.ended(one, job.Status{Kind: job.NotRun, Code: code}, advised(err))
 		return
 	}
 	<-p.Done()
-	one.feed.leave()
+	one.feed.close()
 	d.letGo(one, StatusOf(p.Status()))
-	until := time.Now().Add(drainPatience)
-	for _, rd := range one.readers[1:] {
-		rd.wait(max(0, time.Until(until)))
-	}
-	one.member.leave()
+	one.drain()
+	one.leave()
 	d.ended(one, StatusOf(p.Status()), "")
 }
 
@@ -175,16 +179,7 @@ func (d *Daemons) start(one *daemon) (p *proc.Process, code uint8, err error) {
 		return nil, code, err
 	}
 	one.process = p
-	for stream, f := range ends.read {
-		if f != nil {
-			one.readers[stream].start(f, nil)
-			ends.read[stream] = nil
-		}
-	}
-	if ends.feed != nil {
-		one.feed.start(ends.feed)
-		ends.feed = nil
-	}
+	one.streams.start(&ends)
 	d.greet(one)
 	return p, 0, nil
 }

@@ -99,8 +99,7 @@ func matches(globs []string, name string) bool {
 // several origins look for, and by what it speaks PMI if it does.
 func (s *Set) identity(r *rank, speaksPMI bool) []string {
 	j, n := s.cfg.Job, s.cfg.Node
-	num := func(v uint32) string { return strconv.FormatUint(uint64(v), 10) }
-	rank, size, local, locals := num(uint32(r.rank)), num(j.Size), num(r.local), num(n.Ranks)
+	rank, size, local, locals := num(r.rank), num(j.Size), num(r.local), num(n.Ranks)
 	spawned := "0"
 	if j.Spawner != "" {
 		spawned = "1"
@@ -113,7 +112,7 @@ func (s *Set) identity(r *rank, speaksPMI bool) []string {
 		pmi = append(s.PMI.environ(r.slot), pmi[1:]...)
 	}
 	for _, v := range j.Own {
-		fact := [job.Facts]string{job.OwnRank: rank, job.OwnLocalRank: local, job.OwnNode: num(uint32(s.cfg.NodeIndex)),
+		fact := [job.Facts]string{job.OwnRank: rank, job.OwnLocalRank: local, job.OwnNode: num(s.cfg.NodeIndex),
 			job.OwnHost: n.Host, job.AllRanks: size}[v.Fact]
 		pmi = append(pmi, v.Name+"="+fact)
 	}
@@ -129,12 +128,15 @@ func (s *Set) identity(r *rank, speaksPMI bool) []string {
 		"MASTER_ADDR="+j.FirstHost, "MASTER_PORT="+strconv.Itoa(masterPort(j.ID)),
 		"IBRUN_RANK="+rank, "IBRUN_SIZE="+size,
 		"IBRUN_LOCAL_RANK="+local, "IBRUN_LOCAL_SIZE="+locals,
-		"IBRUN_NODE="+num(uint32(s.cfg.NodeIndex)), "IBRUN_NODES="+num(j.Nodes),
+		"IBRUN_NODE="+num(s.cfg.NodeIndex), "IBRUN_NODES="+num(j.Nodes),
 		"IBRUN_HOST="+n.Host, "IBRUN_JOB_ID="+j.ID, "IBRUN_APPNUM="+num(r.program.App),
-		"IBRUN_FD="+strconv.Itoa(ControlFD), "IBRUN_RESTART="+num(uint32(r.start)),
+		"IBRUN_FD="+strconv.Itoa(ControlFD), "IBRUN_RESTART="+num(r.start),
 		"PWD="+r.program.Dir,
 	)
 }
+
+// num formats a number in decimal.
+func num[N ~uint8 | ~uint32](n N) string { return strconv.FormatUint(uint64(n), 10) }
 
 // masterPort is a port for programs that meet at rank 0's host, the same for
 // all ranks of a job and likely different for another: 20000 to 29999, below

@@ -30,7 +30,7 @@ func FuzzControl(f *testing.F) {
 		_, err = theirs.Write(said)
 		require.NoError(t, err)
 		theirs.Close()
-		d.serve()
+		d.serve(d.read)
 		d.drain()
 		d.close()
 		words, warnings := 0, 0

@@ -21,20 +21,16 @@ type feeder struct {
 	ending bool
 	closed bool
 	file   *os.File
-	wake   chan struct{} // capacity 1
+	// changed says that there is something to write, or that the input ends.
+	changed sync.Cond
 
 	last byte // that was written; run's alone
 }
 
 func newFeeder(rank job.Slot, post func(Event)) *feeder {
-	return &feeder{rank: rank, post: post, wake: make(chan struct{}, 1)}
-}
-
-func (f *feeder) poke() {
-	select {
-	case f.wake <- struct{}{}:
-	default:
-	}
+	f := &feeder{rank: rank, post: post}
+	f.changed.L = &f.mu
+	return f
 }
 
 func (f *feeder) start(file *os.File) {
@@ -46,16 +42,16 @@ func (f *feeder) start(file *os.File) {
 
 func (f *feeder) put(data []byte) {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.queue = append(f.queue, data)
-	f.mu.Unlock()
-	f.poke()
+	f.changed.Signal()
 }
 
 func (f *feeder) end() {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.ending = true
-	f.mu.Unlock()
-	f.poke()
+	f.changed.Signal()
 }
 
 // more reports whether the rank may still be given something to read.
@@ -68,42 +64,32 @@ func (f *feeder) more() bool {
 	return !f.closed && (!f.ending || len(f.queue) > 0)
 }
 
-// close ends the input at once: the rank is dead, or was never started.
+// close ends the input at once: the rank is dead, or was never started; nil: it reads nothing.
 func (f *feeder) close() {
+	if f == nil {
+		return
+	}
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.closed, f.queue = true, nil
 	if f.file != nil {
 		f.file.Close()
 	}
-	f.mu.Unlock()
-	f.poke()
+	f.changed.Signal()
 }
 
 // next returns what to write; ok is false at the end of the input.
 func (f *feeder) next() (data []byte, ok bool) {
-	for {
-		f.mu.Lock()
-		switch {
-		case f.closed:
-			f.mu.Unlock()
-			return nil, false
-		case len(f.queue) > 0:
-			data, f.queue = f.queue[0], f.queue[1:]
-			f.mu.Unlock()
-			return data, true
-		case f.ending:
-			f.mu.Unlock()
-			return nil, false
-		}
-		f.mu.Unlock()
-		<-f.wake
-	}
-}
-
-func (f *feeder) isClosed() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.closed
+	for len(f.queue) == 0 && !f.ending && !f.closed {
+		f.changed.Wait()
+	}
+	if len(f.queue) == 0 || f.closed {
+		return nil, false
+	}
+	data, f.queue = f.queue[0], f.queue[1:]
+	return data, true
 }
 
 // endOfInput is what a terminal takes for the end of input at the beginning of a line (VEOF of
@@ -123,7 +109,7 @@ func (f *feeder) run(file *os.File) {
 	defer file.Close()
 	for {
 		data, ok := f.next()
-		if !ok && f.terminal && !f.isClosed() {
+		if !ok && f.terminal {
 			f.endTerminal(file)
 		}
 		if !ok {

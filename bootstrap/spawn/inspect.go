@@ -74,7 +74,7 @@ func (l *Looks) At(pid int) (Look, bool) {
 		alone = alone && len(children) == 1 && strings.Contains(waits(at, words[wordState][0]), "wait")
 		todo = append(todo[1:], children...)
 	}
-	look.CPUs = allowedCPUs(look.worker)
+	look.CPUs = statusField(look.worker, "Cpus_allowed_list")
 	look.Waits = waits(look.worker, look.State)
 	look.Busy = l.busy(pid, look.CPU, began)
 	return look, true
@@ -132,11 +132,11 @@ func read(pid int, file string) (string, error) {
 	return string(text), err
 }
 
-// allowedCPUs returns the CPUs on which the first thread of a process may run, as a kernel list such as "0-3,8". It
-// returns "" if the process has ended.
-func allowedCPUs(pid int) string {
+// statusField returns a line of /proc/PID/status, or "" if the process has ended. A list of CPUs or nodes is that of the
+// first thread, in the kernel's form, such as "0-3,8".
+func statusField(pid int, name string) string {
 	text, _ := read(pid, "status")
-	_, rest, _ := strings.Cut(text, "\nCpus_allowed_list:")
+	_, rest, _ := strings.Cut(text, "\n"+name+":")
 	line, _, _ := strings.Cut(rest, "\n")
 	return strings.TrimSpace(line)
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strconv"
 
-	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
@@ -33,19 +32,12 @@ func (d *Daemons) addMembers() {
 }
 
 // addMember makes a daemon the member of a session whose number it has, beside some ranks.
-func (d *Daemons) addMember(one *daemon, slots []job.Slot) {
-	num := func(v uint32) string { return strconv.FormatUint(uint64(v), 10) }
+func (d *Daemons) addMember(one *daemon, slots []job.Slot, post func(Event)) {
 	one.env = append(one.env, "IBRUN_DAEMON="+num(one.number), "IBRUN_MEMBER="+num(one.number),
 		"IBRUN_MEMBERS="+num(d.order.Size), "IBRUN_MEMBER_FD="+strconv.Itoa(ControlFD))
 	one.env = append(one.env, d.order.Env...)
 	one.beside = slots
-	id, number, post := d.order.ID, one.number, d.set.cfg.Post
-	one.member = newControl(job.Slot(number), func(ev Event) {
-		if f, ok := ev.(core.RankFrame); ok {
-			ev = core.MemberFrame{ID: id, Member: job.Slot(number), Msg: f.Msg}
-		}
-		post(ev)
-	})
+	one.member = newControl(job.Slot(one.number), post)
 	one.member.noun = "member"
 }
 
@@ -62,28 +54,20 @@ func (d *Daemons) greet(one *daemon) {
 			ranks = append(ranks, rankwire.LocalRank{Rank: uint32(r.rank), Local: r.local, PID: uint32(p.PID)})
 		}
 	}
-	one.member.mail(letter{fd: -1, frame: frame.Append(nil, rankwire.Member{Number: one.number, Size: d.order.Size,
-		Host: d.set.cfg.Node.Host, Credit: rankwire.ToolCredit, Ranks: rankwire.NewLocalRanks(ranks...)})})
+	one.member.send(rankwire.Member{Number: one.number, Size: d.order.Size, Host: d.set.cfg.Node.Host,
+		Credit: rankwire.ToolCredit, Ranks: rankwire.NewLocalRanks(ranks...)})
 	for _, m := range one.early {
-		one.member.mail(letter{frame: frame.Append(nil, m), fd: -1})
+		one.member.send(m)
 	}
 	one.greeted, one.early = true, nil
-	one.member.listen()
+	one.member.serve(one.member.readFrames)
 }
 
-// listen starts the reader of a channel that carries frames alone.
-func (d *control) listen() {
-	d.mu.Lock()
-	d.ended = make(chan struct{})
-	d.mu.Unlock()
-	go d.readFrames()
-}
-
-// leave ends the channel of a member that has ended, or was not started; nil: there is none.
-func (d *control) leave() {
-	if d != nil {
-		d.drain()
-		d.close()
+// leave ends the channel of a member that has ended, or was not started.
+func (one *daemon) leave() {
+	if one.member != nil {
+		one.member.drain()
+		one.member.close()
 	}
 }
 
@@ -95,7 +79,7 @@ func (d *Daemons) Tell(member uint32, m frame.Message) {
 		switch {
 		case one.number != member || one.member == nil:
 		case one.greeted:
-			one.member.mail(letter{frame: frame.Append(nil, m), fd: -1})
+			one.member.send(m)
 		default:
 			one.early = append(one.early, m)
 		}

@@ -32,17 +32,15 @@ func (m *mouth) Read(b []byte) (n int, err error) {
 		n, fail = m.receive(int(fd), b)
 		return fail != unix.EAGAIN
 	})
-	if errors.Is(err, os.ErrDeadlineExceeded) && m.late < lateWords {
-		if raw.Control(func(fd uintptr) { n, fail = m.receive(int(fd), b) }) == nil && fail == nil && n > 0 {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		receive := func(fd uintptr) { n, fail = m.receive(int(fd), b) }
+		if m.late < lateWords && raw.Control(receive) == nil && fail == nil && n > 0 {
 			m.late += n
 			return n, nil
 		}
 		return 0, err
 	}
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return 0, err
-	case err != nil || fail != nil || n <= 0: // closed here, or there
+	if err != nil || fail != nil || n <= 0 { // closed here, or there
 		return 0, io.EOF
 	}
 	return n, nil

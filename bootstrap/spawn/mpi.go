@@ -3,7 +3,6 @@ package spawn
 import (
 	"hash/fnv"
 	"os"
-	"strconv"
 	"strings"
 
 	"ibrun/bootstrap/core"
@@ -118,7 +117,7 @@ func (s *Set) prepareMPI(env *environment, r *rank, n needs) error {
 	if !serves {
 		return nil
 	}
-	env.set("FLUX_JOB_ID=" + strconv.FormatUint(uint64(openJob(s.cfg.Job.ID)), 10)) // else Open MPI 4 believes to be alone
+	env.set("FLUX_JOB_ID=" + num(openJob(s.cfg.Job.ID))) // else Open MPI 4 believes to be alone
 	if int(s.cfg.Node.Ranks) > s.machine.Allowed.Len() {
 		env.suggest("OMPI_MCA_mpi_yield_when_idle=1") // those who wait must not keep those who work from the CPU
 	}

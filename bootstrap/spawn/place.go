@@ -1,8 +1,6 @@
 package spawn
 
 import (
-	"fmt"
-	"os"
 	"strconv"
 	"strings"
 
@@ -189,7 +187,8 @@ func (s *Set) placed() core.Placed {
 // placement is where one rank runs, or ran.
 func placement(m *topo.Machine, r *rank, pid int) wire.Placement {
 	at := wire.Placement{Rank: r.slot, HCA: r.place.port, Policy: r.place.thread.Policy()}
-	if at.CPUs, at.Mems = allowed(pid); at.CPUs == "" {
+	at.CPUs, at.Mems = statusField(pid, "Cpus_allowed_list"), statusField(pid, "Mems_allowed_list")
+	if at.CPUs == "" || at.Mems == "" {
 		at.Ended = true
 		at.CPUs, at.Mems = r.place.thread.CPUs.String(), m.AllowedMems.String()
 		if at.CPUs == "" {
@@ -200,22 +199,4 @@ func placement(m *topo.Machine, r *rank, pid int) wire.Placement {
 		at.Drawing = show.Binding(m, cpus)
 	}
 	return at
-}
-
-// allowed is what the kernel says of a process; nothing if it has ended.
-func allowed(pid int) (cpus, mems string) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return "", ""
-	}
-	for line := range strings.Lines(string(b)) {
-		name, value, _ := strings.Cut(line, ":")
-		switch name {
-		case "Cpus_allowed_list":
-			cpus = strings.TrimSpace(value)
-		case "Mems_allowed_list":
-			mems = strings.TrimSpace(value)
-		}
-	}
-	return cpus, mems
 }

@@ -79,7 +79,7 @@ func (p *pmixPort) makeFolder(node *PMIxNode, ranks []job.Rank) {
 	}
 	node.Folder = folder.Path()
 	for i, r := range ranks {
-		own := filepath.Join(node.Folder, strconv.FormatUint(uint64(r), 10))
+		own := filepath.Join(node.Folder, num(r))
 		if os.Mkdir(own, 0o700) == nil {
 			node.Ranks[i].Folder = own
 		}
@@ -146,7 +146,7 @@ func (p *pmixPort) environ(env *environment, r *rank, cfg Config) {
 	at := "ibrun.0;tcp4://127.0.0.1:" + strconv.Itoa(p.number)
 	for _, entry := range []string{
 		"PMIX_NAMESPACE=" + cfg.Namespace,
-		"PMIX_RANK=" + strconv.FormatUint(uint64(r.rank), 10),
+		"PMIX_RANK=" + num(r.rank),
 		"PMIX_SERVER_URI41=" + at, "PMIX_SERVER_URI4=" + at, "PMIX_SERVER_URI3=" + at, "PMIX_SERVER_URI21=" + at,
 		"PMIX_SECURITY_MODE=native",
 		"PMIX_GDS_MODULE=hash",
@@ -221,7 +221,7 @@ func (p *pmixPort) emptyFolders(ranks []*rank) {
 		return
 	}
 	for _, r := range ranks {
-		folder := filepath.Join(p.folder.Path(), strconv.FormatUint(uint64(r.rank), 10))
+		folder := filepath.Join(p.folder.Path(), num(r.rank))
 		if os.RemoveAll(folder) == nil {
 			_ = os.Mkdir(folder, 0o700) // where it fails, clients have none, as at first
 		}

@@ -1,8 +1,6 @@
 package spawn
 
 import (
-	"ibrun/bootstrap/wire/frame"
-	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
 )
 
@@ -29,6 +27,6 @@ func (d *control) refuse(why string) {
 	d.program = nil
 	d.mu.Unlock()
 	if p != nil {
-		p.mail(letter{frame: frame.Append(nil, rankwire.Refused{Text: why}), fd: -1, last: true})
+		p.turnAway(why)
 	}
 }

@@ -1,7 +1,6 @@
 package spawn
 
 import (
-	"strconv"
 	"syscall"
 	"time"
 
@@ -13,9 +12,7 @@ import (
 // Fence kills all that a rank which has exited has left, in its process group or out of it, as far as
 // it bears the rank's mark in its environment. It posts core.RankFenced.
 func (s *Set) Fence(slot job.Slot, most time.Duration) {
-	mark := proc.Mark{Variables: []string{
-		"IBRUN_JOB_ID=" + s.cfg.Job.ID, "IBRUN_RANK=" + strconv.FormatUint(uint64(s.rank(slot).rank), 10),
-	}}
+	mark := s.mark("IBRUN_RANK=" + num(s.rank(slot).rank))
 	go func() {
 		_, left, err := proc.KillMarked(mark, 0, most)
 		if err != nil {
@@ -23,6 +20,11 @@ func (s *Set) Fence(slot job.Slot, most time.Duration) {
 		}
 		s.cfg.Post(core.RankFenced{Rank: slot, Left: Unkillable(left)})
 	}()
+}
+
+// mark returns the mark of the job's processes that have some more variables.
+func (s *Set) mark(variables ...string) proc.Mark {
+	return proc.Mark{Variables: append(variables, "IBRUN_JOB_ID="+s.cfg.Job.ID)}
 }
 
 // Unkillable returns those of some processes, which were sent SIGKILL, that live on.
@@ -54,10 +56,7 @@ func (s *Set) Empty(most time.Duration) (left []int) {
 	s.again.Lock() // a rank that is being started
 	defer s.again.Unlock()
 	s.signalGroups(syscall.SIGKILL)
-	mark := proc.Mark{Variables: []string{
-		"IBRUN_JOB_ID=" + s.cfg.Job.ID, "IBRUN_NODE=" + strconv.FormatUint(uint64(s.cfg.NodeIndex), 10),
-	}}
-	_, left, err := proc.KillMarked(mark, 0, most)
+	_, left, err := proc.KillMarked(s.mark("IBRUN_NODE="+num(s.cfg.NodeIndex)), 0, most)
 	if err != nil {
 		s.cfg.Post(Warning{"cannot look for what ranks have left: " + err.Error()})
 	}
@@ -76,9 +75,5 @@ func (s *Set) restart(r *rank) {
 		return
 	}
 	s.cfg.Post(core.Respawned{Rank: r.slot})
-	if r.feed != nil {
-		r.feed.end() // its input went to the start before
-	}
-	r.control.serve()
 	s.watch(r, r.running())
 }

@@ -11,6 +11,7 @@ import (
 
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/reaper"
+	"ibrun/bootstrap/wire"
 	"ibrun/internal/job"
 	"ibrun/internal/proc"
 	"ibrun/topo"
@@ -97,10 +98,9 @@ type rank struct {
 
 	mu       sync.Mutex
 	process  *proc.Process
-	signaled bool       // while it lived, to end
-	readers  [3]*reader // by stream; nil: nothing to read
-	feed     *feeder    // nil: the rank reads no input of ours
+	signaled bool // while it lived, to end
 	control  *control
+	streams
 }
 
 // New makes the ranks; Start starts them.
@@ -138,10 +138,6 @@ func (s *Set) Start() {
 	s.cfg.Post(core.ForkDone{Failed: s.startInTime(s.ranks, s.startAll)})
 	for _, r := range s.ranks {
 		if p := r.running(); p != nil {
-			if r.feed != nil && r.start > 0 {
-				r.feed.end() // its input went to the start before
-			}
-			r.control.serve()
 			go s.watch(r, p)
 		}
 	}
@@ -161,29 +157,24 @@ func (s *Set) startAll() (failed []core.ForkFailure) {
 	return failed
 }
 
-// drainPatience is how long a rank's output may be held open by something that
-// the rank left behind.
-const drainPatience = 2 * time.Second
-
-// watch waits for one rank's end, and for the end of what it printed.
+// watch listens to a rank that runs, and waits for its end and for the end of what it printed.
 func (s *Set) watch(r *rank, p *proc.Process) {
+	if r.feed != nil && r.start > 0 {
+		r.feed.end() // its input went to the start before
+	}
+	r.control.serve(r.control.read)
 	<-p.Done()
 	r.mu.Lock()
 	told := r.signaled
 	r.mu.Unlock()
-	if r.feed != nil {
-		r.feed.close()
-	}
+	r.feed.close()
 	r.control.drain()
 	r.control.close()
 	s.PMI.end(r.slot)
 	s.PMIx.end(r.slot)
 	s.Charm.end(r.slot)
 	s.cfg.Post(core.RankExited{Rank: r.slot, Status: StatusOf(p.Status()), Signaled: told, Cause: s.why(r, p.Status())})
-	until := time.Now().Add(drainPatience)
-	for _, rd := range r.readers[1:] {
-		rd.wait(max(0, time.Until(until)))
-	}
+	r.drain()
 	s.cfg.Post(core.RankDrained{Rank: r.slot})
 }
 
@@ -200,26 +191,9 @@ func (s *Set) rank(slot job.Slot) *rank { return s.ranks[slot-s.cfg.Node.First] 
 // Resume lets the reader of a stream post its next chunk.
 func (s *Set) Resume(slot job.Slot, stream uint8) { s.rank(slot).readers[stream].resume() }
 
-// Write queues input for a rank; StdinRoom says when it was taken.
-func (s *Set) Write(slot job.Slot, data []byte) {
-	if f := s.rank(slot).feed; f != nil {
-		f.put(data)
-	}
-}
-
-// Resize tells a rank with a terminal how large that is now.
-func (s *Set) Resize(slot job.Slot, to job.Window) {
-	if r := s.rank(slot); r.terminal {
-		r.readers[1].resize(to)
-	}
-}
-
-// CloseStdin ends a rank's input when all that was queued is taken.
-func (s *Set) CloseStdin(slot job.Slot) {
-	if f := s.rank(slot).feed; f != nil {
-		f.end()
-	}
-}
+// Feed queues input for a rank, or tells it of the new size of its terminal. RankInputRead says
+// when input was taken.
+func (s *Set) Feed(slot job.Slot, in wire.Stdin) { s.rank(slot).input(in) }
 
 // Signal sends a signal to the process group of each live rank. One that ends jobs comes to all ranks
 // before any of them acts upon it: they are stopped meanwhile. Otherwise the sockets of the first
@@ -252,17 +226,6 @@ func endsJobs(number syscall.Signal) bool {
 	}
 	return false
 }
-
-// stopPatience bounds what stopping takes: a round through a few thousand processes
-// takes some 10 ms, and each but the first finds only what was being forked.
-const stopPatience = time.Second
-
-// Stop stops the ranks and everything below this process, except the subtrees of
-// the processes in keep. A program cannot refuse.
-func (s *Set) Stop(keep []int) { proc.StopDescendants(stopPatience, keep...) }
-
-// Continue undoes Stop.
-func (s *Set) Continue(keep []int) { proc.ContinueDescendants(stopPatience, keep...) }
 
 // KillAll is Sweep, and lets no rank start any more: those that have not fail.
 func (s *Set) KillAll(most time.Duration, keep []int) (left []int) {

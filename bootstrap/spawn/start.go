@@ -120,12 +120,10 @@ func (s *Set) endStart(st *starting, begin proc.Beginner) *core.ForkFailure {
 		st.code, st.err = 126, errors.New("the job ended first")
 	}
 	if st.err == nil {
-		st.ends.give(st.rank)
+		st.rank.streams.start(&st.ends)
 		return nil
 	}
-	if st.rank.feed != nil {
-		st.rank.feed.close()
-	}
+	st.rank.feed.close()
 	st.rank.control.close()
 	return &core.ForkFailure{Rank: st.rank.slot, Code: st.code, Cause: advised(st.err)}
 }

@@ -35,7 +35,7 @@ func (s *Set) tidyRanks() {
 		var segments, folders []string
 		for _, r := range s.ranks {
 			segments = append(segments, fmt.Sprintf("vader_segment.%s.%d.%x.%d", host, uid, id, r.local))
-			folders = append(folders, strconv.FormatUint(uint64(r.rank), 10))
+			folders = append(folders, num(r.rank))
 		}
 		removeFrom(safefile.SharedMemory, nil, segments, (*safefile.Dir).Remove)
 		session := []string{fmt.Sprintf("ompi.%s.%d", host, uid), fmt.Sprintf("jf.%d", id>>16), strconv.Itoa(int(id & 0xffff))}
