@@ -64,20 +64,8 @@ func startsByCharmrun(path string, env []string) bool {
 	return holds(path, []byte(charm.NodeTab), variable)
 }
 
-// resizes reports whether a program of Charm++ is built to go on with another number of processes,
-// and looks once.
-func (s *Set) resizes(path string, p *job.Program) bool {
-	is, known := s.charmResizes[p]
-	if known {
-		return is
-	}
-	is = holds(path, []byte(charm.ReallocAck))
-	if s.charmResizes == nil {
-		s.charmResizes = map[*job.Program]bool{}
-	}
-	s.charmResizes[p] = is
-	return is
-}
+// resizes reports whether a program of Charm++ is built to go on with another number of processes.
+func resizes(path string) bool { return holds(path, []byte(charm.ReallocAck)) }
 
 // mostConstants is how many bytes of a program's constants are searched; NAMD has 3 MB.
 const mostConstants = 64 << 20

@@ -19,12 +19,8 @@ import (
 const mostHead = 512
 
 // refusal says why a file that the kernel did not execute cannot be a rank; nil: a
-// shell is to run it. It comes with the rank's exit code.
-func refusal(path string, err error) (code uint8, why error) {
-	return refusalOf(path, err, true)
-}
-
-func refusalOf(path string, err error, interpreted bool) (code uint8, why error) {
+// shell is to run it. It comes with the rank's exit code. An interpreter is not interpreted itself.
+func refusal(path string, err error, interpreted bool) (code uint8, why error) {
 	head, info, fail := beginning(path, mostHead)
 	switch {
 	case errors.Is(fail, fs.ErrNotExist):
@@ -38,7 +34,7 @@ func refusalOf(path string, err error, interpreted bool) (code uint8, why error)
 	interpreter, script := interpreterOf(head)
 	switch {
 	case script && interpreted:
-		_, why := refusalOf(interpreter, err, false)
+		_, why := refusal(interpreter, err, false)
 		if why == nil {
 			why = fmt.Errorf("%s: %w", interpreter, err)
 		}

@@ -13,9 +13,8 @@ import (
 
 // library is what a node's ranks are given of Open MPI's side of PMI.
 type library struct {
-	kinds map[*job.Program]kind // Start's alone
-	file  *os.File              // of libpmi, open as long as the agent lives; nil: not offered. Under Set.mu
-	err   error                 // why not
+	file *os.File // of libpmi, open as long as the agent lives; nil: not offered. Under Set.mu
+	err  error    // why not
 }
 
 // kind is what a program has to do with MPI.
@@ -61,7 +60,7 @@ type needs struct{ pmi, libpmi, pmix, charm, resizes bool }
 // needs decides it by --mpi and, without that, by the program. A launcher starts ranks of its own, which
 // must not take themselves for ours. A program that cannot be told may run one, and gets all there is: mpirun
 // dies of a FLUX_JOB_ID alone, but not beside PMIx (seen with Open MPI 4.1.4 and 5.0.7).
-func (s *Set) needs(r *rank, path string) needs {
+func (s *Set) needs(path string, p *job.Program) needs {
 	switch s.cfg.Job.MPI {
 	case job.MPINone:
 		return needs{}
@@ -70,11 +69,11 @@ func (s *Set) needs(r *rank, path string) needs {
 	case job.MPIPMIx:
 		return needs{pmix: true}
 	case job.MPICharm:
-		return needs{charm: true, resizes: s.resizes(path, r.program)}
+		return needs{charm: true, resizes: resizes(path)}
 	case job.MPIAuto:
-		switch k := s.kind(path, r.program); {
+		switch k := s.kind(path, p); {
 		case k.charm:
-			return needs{charm: true, resizes: s.resizes(path, r.program)}
+			return needs{charm: true, resizes: resizes(path)}
 		case k.launcher:
 			return needs{}
 		case k.open || k.pmix:
@@ -137,11 +136,8 @@ func (s *Set) offer() (*os.File, error) {
 	return s.mpi.file, s.mpi.err
 }
 
-// kind is a program's, looked at once. The first node tells the user of it.
+// kind looks at a program. The first node tells the user of it.
 func (s *Set) kind(path string, p *job.Program) kind {
-	if k, known := s.mpi.kinds[p]; known {
-		return k
-	}
 	k := linked(path)
 	if k == (kind{}) && startsByCharmrun(path, p.Env) {
 		k = kind{charm: true, soname: job.CharmNet}
@@ -149,10 +145,6 @@ func (s *Set) kind(path string, p *job.Program) kind {
 		k.launcher = isLauncher(p.Argv[0]) || isLauncher(path)
 		k.names = namedLauncher(path, p.Argv, p.Dir)
 	}
-	if s.mpi.kinds == nil {
-		s.mpi.kinds = map[*job.Program]kind{}
-	}
-	s.mpi.kinds[p] = k
 	if k.mpich || k.open || k.pmix || k.charm {
 		s.cfg.Post(core.MPIFindings{MPIFindings: job.MPIFindings{Library: k.soname}})
 	}

@@ -73,10 +73,9 @@ type Set struct {
 	PMIx    pmixPort
 	Charm   charmPort
 
-	charmResizes map[*job.Program]bool // whether programs of Charm++ are built for it
-	mpi          library               // of prepareMPI
-	memory       memory
-	group        *reaper.Group // control group of the ranks and the processes that they fork; nil if there is none
+	mpi    library // of prepareMPI
+	memory memory
+	group  *reaper.Group // control group of the ranks and the processes that they fork; nil if there is none
 
 	stall stall
 	again sync.Mutex // held while a rank starts again
@@ -105,7 +104,7 @@ type rank struct {
 
 // New makes the ranks; Start starts them.
 func New(cfg Config) *Set {
-	s := &Set{cfg: cfg, group: reaper.MakeGroup(cfg.Job.ID, uint32(cfg.NodeIndex))}
+	s := &Set{cfg: cfg, recipes: map[*job.Program]*recipe{}, group: reaper.MakeGroup(cfg.Job.ID, uint32(cfg.NodeIndex))}
 	for i := range cfg.Node.Ranks {
 		s.ranks = append(s.ranks, newRank(cfg, i))
 	}

@@ -82,10 +82,8 @@ func (s *Set) fork(st *starting, refused error, begin proc.Beginner) (code uint8
 		return what.code, what.err
 	}
 	r.path = what.path
-	s.stall.at("open", what.path)
-	needs := s.needs(r, what.path)
-	env := what.env.of(r.place.devices, s.identity(r, needs.pmi))
-	if err := s.prepareMPI(env, r, needs); err != nil {
+	env := what.env.of(r.place.devices, s.identity(r, what.needs.pmi))
+	if err := s.prepareMPI(env, r, what.needs); err != nil {
 		return 126, err
 	}
 	if st.ends, err = s.connect(r); err != nil {
@@ -156,10 +154,11 @@ func (r *rank) argv() ([]string, error) {
 // recipe is what all ranks of a program are started with on this node, or why none
 // of them can be.
 type recipe struct {
-	env  *environment
-	path string
-	code uint8
-	err  error
+	env   *environment
+	path  string
+	needs needs
+	code  uint8
+	err   error
 }
 
 // recipe is made once for each program: to match this node's names against all
@@ -172,13 +171,11 @@ func (s *Set) recipe(p *job.Program) *recipe {
 	c := &recipe{env: shared(os.Environ(), p)}
 	if st, err := os.Stat(p.Dir); err != nil || !st.IsDir() {
 		c.code, c.err = 126, fmt.Errorf("working directory %s: %w", p.Dir, notDir(err))
+	} else if c.path, c.err = FindProgram(p.Argv[0], p.Dir, c.env.list); c.err != nil {
+		c.code = uint8(exit.Code(c.err))
 	} else {
-		if c.path, c.err = FindProgram(p.Argv[0], p.Dir, c.env.list); c.err != nil {
-			c.code = uint8(exit.Code(c.err))
-		}
-	}
-	if s.recipes == nil {
-		s.recipes = map[*job.Program]*recipe{}
+		s.stall.at("open", c.path)
+		c.needs = s.needs(c.path, p)
 	}
 	s.recipes[p] = c
 	return c
@@ -201,7 +198,7 @@ func execute(c proc.Cmd, birth *proc.Birth, begin proc.Beginner) (p *proc.Proces
 	if p, err = birth.Result(); err == nil {
 		return p, 0, nil
 	}
-	if code, err = refusal(c.Path, err); err != nil {
+	if code, err = refusal(c.Path, err, true); err != nil {
 		return nil, code, err
 	}
 	c.Path, c.Argv = "/bin/sh", append([]string{"sh", c.Path}, c.Argv[1:]...)

@@ -6,54 +6,45 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syscallName names the system calls in which programs wait. One that goes on after a stop, as a
+// waitingCalls names the system calls in which programs wait. One that goes on after a stop, as a
 // debugger makes one, has lost its name.
+var waitingCalls = [...]string{
+	unix.SYS_READ:            "read",
+	unix.SYS_WRITE:           "write",
+	unix.SYS_POLL:            "poll",
+	unix.SYS_PPOLL:           "ppoll",
+	unix.SYS_SELECT:          "select",
+	unix.SYS_PSELECT6:        "pselect6",
+	unix.SYS_EPOLL_WAIT:      "epoll_wait",
+	unix.SYS_EPOLL_PWAIT:     "epoll_wait",
+	unix.SYS_FUTEX:           "futex",
+	unix.SYS_NANOSLEEP:       "nanosleep",
+	unix.SYS_CLOCK_NANOSLEEP: "nanosleep",
+	unix.SYS_WAIT4:           "wait4",
+	unix.SYS_WAITID:          "wait4",
+	unix.SYS_RECVFROM:        "recvmsg",
+	unix.SYS_RECVMSG:         "recvmsg",
+	unix.SYS_SENDTO:          "sendmsg",
+	unix.SYS_SENDMSG:         "sendmsg",
+	unix.SYS_ACCEPT:          "accept",
+	unix.SYS_ACCEPT4:         "accept",
+	unix.SYS_CONNECT:         "connect",
+	unix.SYS_PAUSE:           "pause",
+	unix.SYS_RT_SIGSUSPEND:   "sigsuspend",
+	unix.SYS_OPEN:            "open",
+	unix.SYS_OPENAT:          "open",
+	unix.SYS_FSYNC:           "fsync",
+	unix.SYS_FDATASYNC:       "fsync",
+	unix.SYS_FLOCK:           "lock",
+	unix.SYS_FCNTL:           "lock",
+	unix.SYS_IOCTL:           "ioctl",
+	unix.SYS_RESTART_SYSCALL: "restart_syscall",
+	unix.SYS_SCHED_YIELD:     "sched_yield",
+}
+
 func syscallName(number int) string {
-	switch number {
-	case unix.SYS_READ:
-		return "read"
-	case unix.SYS_WRITE:
-		return "write"
-	case unix.SYS_POLL:
-		return "poll"
-	case unix.SYS_PPOLL:
-		return "ppoll"
-	case unix.SYS_SELECT:
-		return "select"
-	case unix.SYS_PSELECT6:
-		return "pselect6"
-	case unix.SYS_EPOLL_WAIT, unix.SYS_EPOLL_PWAIT:
-		return "epoll_wait"
-	case unix.SYS_FUTEX:
-		return "futex"
-	case unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP:
-		return "nanosleep"
-	case unix.SYS_WAIT4, unix.SYS_WAITID:
-		return "wait4"
-	case unix.SYS_RECVFROM, unix.SYS_RECVMSG:
-		return "recvmsg"
-	case unix.SYS_SENDTO, unix.SYS_SENDMSG:
-		return "sendmsg"
-	case unix.SYS_ACCEPT, unix.SYS_ACCEPT4:
-		return "accept"
-	case unix.SYS_CONNECT:
-		return "connect"
-	case unix.SYS_PAUSE:
-		return "pause"
-	case unix.SYS_RT_SIGSUSPEND:
-		return "sigsuspend"
-	case unix.SYS_OPENAT, unix.SYS_OPEN:
-		return "open"
-	case unix.SYS_FSYNC, unix.SYS_FDATASYNC:
-		return "fsync"
-	case unix.SYS_FLOCK, unix.SYS_FCNTL:
-		return "lock"
-	case unix.SYS_IOCTL:
-		return "ioctl"
-	case unix.SYS_RESTART_SYSCALL:
-		return "restart_syscall"
-	case unix.SYS_SCHED_YIELD:
-		return "sched_yield"
+	if number < len(waitingCalls) && waitingCalls[number] != "" {
+		return waitingCalls[number]
 	}
 	return "syscall " + strconv.Itoa(number)
 }
