@@ -34,9 +34,9 @@ func (l *loop) fromRanks(got any) {
 		l.obeyPMIx(l.pmix.Closed(got.Call))
 	case pmixDue:
 		l.obeyPMIx(l.pmix.Due(got.call, got.tag))
-	case spawn.PMIxNode:
+	case pmixserver.Placement:
 		l.placed = &got
-		l.pmix.Placed(placement(got))
+		l.pmix.Placed(got)
 	case core.RankFrame:
 		if l.pmix.Take(got.Rank) {
 			l.hear(got)
@@ -60,14 +60,6 @@ func (l *loop) fromRanks(got any) {
 
 // pmixDue says that the time of a client's request is up.
 type pmixDue struct{ call, tag uint32 }
-
-func placement(n spawn.PMIxNode) pmixserver.Placement {
-	p := pmixserver.Placement{Folder: n.Folder, Oversubscribed: n.Oversubscribed, Topology: n.Topology}
-	for _, r := range n.Ranks {
-		p.Ranks = append(p.Ranks, pmixserver.RankPlacement(r))
-	}
-	return p
-}
 
 // obeyPMI obeys the PMI server.
 func (l *loop) obeyPMI(effects []pmi.Effect) {

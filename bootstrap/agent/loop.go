@@ -42,10 +42,10 @@ type loop struct {
 	server   *pmi.Server // serves the ranks that use PMI
 	pmix     *pmixserver.Server
 	charm    *charm.Server
-	charmJob *job.Job        // the job that charm serves
-	charmAt  *[4]byte        // IPv4 address of this node for Charm++ programs; nil until one starts
-	placed   *spawn.PMIxNode // what spawn last reported of this node for PMIx; nil before
-	pending  []core.Event    // not passed to the core yet; empty while run waits
+	charmJob *job.Job              // the job that charm serves
+	charmAt  *[4]byte              // IPv4 address of this node for Charm++ programs; nil until one starts
+	placed   *pmixserver.Placement // what spawn last reported of this node for PMIx; nil before
+	pending  []core.Event          // not passed to the core yet; empty while run waits
 	warn     func(string)
 	timed    bool           // report the CPU time of each session (job.LaunchOptions.Timed)
 	lines    bool           // the launcher may hold an agent's output until a line ends

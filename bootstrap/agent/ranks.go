@@ -67,7 +67,7 @@ func (l *loop) performRanks(e core.Effect) bool {
 		l.server, l.pmix = pmi.NewServer(e.Job, e.Op), pmixserver.New(e.Job, e.Node, e.Index)
 		l.charm = charm.NewServer(e.Job, e.Node, e.Op)
 		if l.placed != nil {
-			l.pmix.Placed(placement(*l.placed))
+			l.pmix.Placed(*l.placed)
 		}
 	case core.EmptyNode:
 		go func() { l.post(core.NodeEmptied{Left: spawn.Unkillable(l.ranks.Empty(e.Most))}) }()

@@ -15,6 +15,7 @@ import (
 
 	"ibrun/bootstrap/clients/charm"
 	"ibrun/bootstrap/clients/pmix/pmixtest"
+	"ibrun/bootstrap/clients/pmixserver"
 	"ibrun/test/skip"
 	"ibrun/test/waitfor"
 )
@@ -113,7 +114,7 @@ func TestPMIxHearsItsUserOnly(t *testing.T) {
 	words := pmixtest.New("the namespace", 4).Hello()
 	deaf(t, &s.PMIx.port, events, words)
 	s.PMIx.dial(t, string(words))
-	require.IsType(t, PMIxNode{}, next(t, events), "a stranger gets no folder made")
+	require.IsType(t, pmixserver.Placement{}, next(t, events), "a stranger gets no folder made")
 	require.Equal(t, words, next(t, events).(PMIxBytes).Bytes)
 }
 

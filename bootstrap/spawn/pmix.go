@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"ibrun/bootstrap/clients/pmixserver"
 	"ibrun/internal/cpuset"
 	"ibrun/internal/job"
 	"ibrun/internal/proc"
@@ -15,21 +16,6 @@ import (
 	"ibrun/topo"
 	"ibrun/topo/show"
 )
-
-// PMIxNode is what clients of PMIx are told of their node. It comes before anything of a client.
-type PMIxNode struct {
-	Folder         string // for temporary files of the job; empty: there is none
-	Oversubscribed bool   // more ranks than CPUs: who waits should yield
-	Ranks          []PMIxPlace
-	Topology       func() string // the node as XML of hwloc, made by each call; nil or empty: not for clients
-}
-
-// PMIxPlace is a rank's, in the order of the node's slots.
-type PMIxPlace struct {
-	CPUs     string // that it is bound to, as "0-3"; empty: it is not bound
-	Locality string // what these are part of, as "NM0:SK0:L30:CR0-3:HT0-3"; empty: not bound
-	Folder   string // below PMIxNode.Folder; empty: there is none
-}
 
 // pmixPort is where clients of PMIx connect. It is opened for the first rank that may be one.
 type pmixPort struct {
@@ -43,8 +29,8 @@ type pmixPort struct {
 	files     map[uint32][]safefile.File
 }
 
-// offerPMIx opens the port, once. The first who calls has the job's folder made: most programs
-// that could be clients are none.
+// offerPMIx opens the port, once. Before anything of the first who calls, it posts what clients are
+// told of the node. Only then it makes the job's folder: most programs that could be clients are none.
 func (s *Set) offerPMIx() error {
 	p := &s.PMIx
 	if p.tried {
@@ -56,7 +42,7 @@ func (s *Set) offerPMIx() error {
 		p.dropFiles(call)
 		return PMIxClosed{call}
 	}
-	node, ranks := s.pmixNode(), make([]job.Rank, len(s.ranks))
+	node, ranks := s.placement(), make([]job.Rank, len(s.ranks))
 	for i, r := range s.ranks {
 		ranks[i] = r.rank
 	}
@@ -71,7 +57,7 @@ func (s *Set) offerPMIx() error {
 }
 
 // makeFolder makes the job's folder with one for each rank, which it adds to the node.
-func (p *pmixPort) makeFolder(node *PMIxNode, ranks []job.Rank) {
+func (p *pmixPort) makeFolder(node *pmixserver.Placement, ranks []job.Rank) {
 	folder, err := safefile.Make(os.TempDir())
 	if err != nil {
 		p.post(Warning{fmt.Sprintf("clients of PMIx get no folder for temporary files: %v", err)})
@@ -105,12 +91,11 @@ func (s *Set) topology() string {
 	return show.HwlocXML(m)
 }
 
-// pmixNode is what is known of the node when its ranks are about to start.
-func (s *Set) pmixNode() PMIxNode {
-	n := PMIxNode{Oversubscribed: int(s.cfg.Node.Ranks) > s.machine.Allowed.Len()}
-	n.Topology = s.topology
+// placement is what is known of the node when its ranks are about to start.
+func (s *Set) placement() pmixserver.Placement {
+	n := pmixserver.Placement{Oversubscribed: int(s.cfg.Node.Ranks) > s.machine.Allowed.Len(), Topology: s.topology}
 	for _, r := range s.ranks {
-		var at PMIxPlace
+		var at pmixserver.RankPlacement
 		if cpus := r.place.thread.CPUs; !cpus.Empty() {
 			at.CPUs, at.Locality = cpus.String(), locality(s.machine, cpus)
 		}

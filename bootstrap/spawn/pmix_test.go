@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/clients/pmixserver"
 	"ibrun/internal/cpuset"
 	"ibrun/internal/job"
 	"ibrun/topo"
@@ -57,7 +58,7 @@ func TestPMIxFiles(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, made, "nobody has called")
 	c := s.PMIx.dial(t, "hello")
-	node, ok := next(t, events).(PMIxNode)
+	node, ok := next(t, events).(pmixserver.Placement)
 	require.True(t, ok)
 	require.True(t, node.Oversubscribed)
 	require.Contains(t, node.Topology(), `<object type="Machine" cpuset="0x1"`)
