@@ -10,82 +10,86 @@ import (
 	"ibrun/internal/job"
 )
 
-// answer performs the request r from the control socket and sends the responses with put. The channel gone is closed
+// caller is a client of the control socket, or a tool, with the request that is being performed.
+type caller struct {
+	control.Request
+	put  func(control.Response) error
+	gone <-chan struct{} // closed when the client disconnects
+}
+
+// done sends the last response. If why is not empty, the request was not performed.
+func (r caller) done(why string) { _ = r.put(control.Response{Error: why, Done: true}) }
+
+// launching is the response to a request that must wait until all ranks run.
+const launching = "the job is being launched: ask again when its ranks run"
+
+// answer performs a request from the control socket and sends the responses with put. The channel gone is closed
 // when the client disconnects.
-func (c *controlSide) answer(r control.Request, put func(control.Response) error, gone <-chan struct{}) {
-	refuse := func(format string, args ...any) {
-		_ = put(control.Response{Error: fmt.Sprintf(format, args...), Done: true})
-	}
+func (c *controlSide) answer(request control.Request, put func(control.Response) error, gone <-chan struct{}) {
+	r := caller{request, put, gone}
 	ranks, err := control.ParseRanks(c.job.Load().Layout, r.Ranks)
 	if err != nil {
-		refuse("%v", err)
+		r.done(err.Error())
 		return
 	}
-	q := rankwire.Question{What: rankwire.LookAtRanks, PatienceMs: lookPatienceMs, Ranks: ranks,
-		Rows: min(r.Rows, rankwire.MaxRows)}
 	switch r.Verb {
 	case "job":
 		_ = put(control.Response{Job: c.about(), Done: true})
-		return
 	case "attach":
-		c.attach(r, put, gone)
-		return
+		c.attach(r, ranks)
 	case "exec":
-		c.exec(r, put, gone)
-		return
+		c.exec(r)
 	case "pipe", "gdb":
-		c.pipe(r, ranks, put, gone)
-		return
+		c.pipe(r, ranks)
 	case "input":
-		c.input(r, put, gone)
-		return
+		c.input(r)
 	case "ccs":
-		c.loop.root.ccs.ask(r, put, gone)
-		return
+		c.loop.root.ccs.ask(r)
 	case "grow", "shrink":
-		c.resize(r, put, gone)
-		return
+		c.resize(r)
 	case "mpir":
-		c.answerDebugger(put, gone)
-		return
+		c.answerDebugger(r)
 	case "ready", "session", "send", "keep", "processes", "release":
-		c.answerTool(r, put, gone)
-		return
+		c.answerTool(r)
 	case "end":
 		c.state.Store(2)
 		c.loop.post(core.Interrupted{Signal: uint8(syscall.SIGTERM)})
-		_ = put(control.Response{Done: true})
-		return
-	case "look":
+		r.done("")
+	case "look", "stacks", "signal":
+		c.askRanks(r, ranks)
+	default:
+		r.done(fmt.Sprintf("unknown request %.40q", r.Verb))
+	}
+}
+
+// askRanks asks the nodes of ranks about them, or lets the nodes send a signal to them.
+func (c *controlSide) askRanks(r caller, ranks rankwire.SlotSpans) {
+	q := rankwire.Question{What: rankwire.LookAtRanks, PatienceMs: lookPatienceMs, Ranks: ranks,
+		Rows: min(r.Rows, rankwire.MaxRows)}
+	switch r.Verb {
 	case "stacks":
 		q.What, q.PatienceMs, q.Rows = rankwire.ShowStacks, stackPatienceMs, 0
 	case "signal":
 		if r.Signal < 1 || r.Signal > 64 {
-			refuse("there is no signal %d", r.Signal)
+			r.done(fmt.Sprintf("there is no signal %d", r.Signal))
 			return
 		}
 		q.What, q.Signal, q.Rows = rankwire.SendSignal, uint8(r.Signal), 0
-	default:
-		refuse("unknown request %.40q", r.Verb)
-		return
 	}
 	if c.state.Load() == 0 {
-		refuse("the job is being launched: ask again when its ranks run")
+		r.done(launching)
 		return
 	}
-	s, ok := c.ask(q, gone)
-	if !ok {
-		return
+	if s, ok := c.ask(q, r.gone); ok {
+		of := control.StandingOf(c.job.Load().Layout, s)
+		_ = r.put(control.Response{Standing: &of, Done: true})
 	}
-	of := control.StandingOf(c.job.Load().Layout, s)
-	_ = put(control.Response{Standing: &of, Done: true})
 }
 
-// attach sends the output of the ranks in r.Ranks, or of all ranks if r.Ranks is empty. It returns when the client
+// attach sends the output of some ranks, or of all ranks if there are no spans. It returns when the client
 // disconnects or the job has ended.
-func (c *controlSide) attach(r control.Request, put func(control.Response) error, gone <-chan struct{}) {
+func (c *controlSide) attach(r caller, spans rankwire.SlotSpans) {
 	only := map[job.Rank]bool{}
-	spans, _ := control.ParseRanks(c.job.Load().Layout, r.Ranks)
 	for s := range spans.All() {
 		for slot := s.First; slot < s.End(); slot++ {
 			only[c.job.Load().Layout.Rank(slot)] = true
@@ -101,7 +105,7 @@ func (c *controlSide) attach(r control.Request, put func(control.Response) error
 	for over := false; !over; {
 		select {
 		case <-wake:
-		case <-gone:
+		case <-r.gone:
 			return
 		case <-c.final:
 			over = true // send the rest of the output, then return
@@ -112,13 +116,13 @@ func (c *controlSide) attach(r control.Request, put func(control.Response) error
 				continue
 			}
 			output := &control.Output{Rank: uint32(w.rank), Stream: w.stream, Data: w.data}
-			if put(control.Response{Output: output}) != nil {
+			if r.put(control.Response{Output: output}) != nil {
 				return
 			}
 		}
-		if lost > 0 && put(control.Response{Output: &control.Output{Lost: lost}}) != nil {
+		if lost > 0 && r.put(control.Response{Output: &control.Output{Lost: lost}}) != nil {
 			return
 		}
 	}
-	_ = put(control.Response{Done: true})
+	r.done("")
 }

@@ -22,60 +22,37 @@ import (
 // ccsSide is the root's side of requests to programs of Charm++ (docs/dev/decisions/0029-charm.md): who
 // has which PE it asks the agent of the first process, once.
 type ccsSide struct {
-	loop   *loop
-	ending <-chan struct{} // closed when nothing is answered any more
+	loop    *loop
+	last    atomic.Uint32 // ID of a request
+	replies replies[ccsKey, wire.CCSReply]
 
 	mu     sync.Mutex
 	layout job.Layout
-	last   uint32
-	waits  map[uint32]ccsWait // by the number of a request
-	pes    []uint32           // of each process; nil: not asked
+	pes    []uint32 // of each process; nil: not asked
 }
 
-// ccsWait is who waits for a reply, which comes from one rank only. The channel has room for it.
-type ccsWait struct {
-	rank  job.Slot
-	reply chan wire.CCSReply
-}
-
-func newCCS(l *loop, j *job.Job) *ccsSide {
-	return &ccsSide{loop: l, layout: j.Layout, ending: l.over, waits: map[uint32]ccsWait{}}
-}
-
-// take gives a reply to who waits for it.
-func (s *ccsSide) take(m wire.CCSReply) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if w, ok := s.waits[m.ID]; ok && w.rank == m.Rank {
-		w.reply <- m
-		delete(s.waits, m.ID)
-	}
+// ccsKey names a request. Only its rank may reply.
+type ccsKey struct {
+	id   uint32
+	rank job.Slot
 }
 
 var errOver = errors.New("the job is over")
 
 // send asks a rank, and waits for its reply, or until the caller is gone or the job over.
 func (s *ccsSide) send(rank job.Slot, q ccs.Request, gone <-chan struct{}) ([]byte, error) {
-	w := ccsWait{rank, make(chan wire.CCSReply, 1)}
-	s.mu.Lock()
-	s.last++
-	id := s.last
-	s.waits[id] = w
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		delete(s.waits, id)
-		s.mu.Unlock()
-	}()
+	id := s.last.Add(1)
+	reply, forget := s.replies.await(ccsKey{id, rank})
+	defer forget()
 	s.loop.post(core.CCSAsked{CCSRequest: wire.CCSRequest{ID: id, Rank: rank, Request: q}})
 	select {
-	case m := <-w.reply:
+	case m := <-reply:
 		if m.Trouble != "" {
 			return nil, errors.New(m.Trouble)
 		}
 		return m.Data, nil
 	case <-gone:
-	case <-s.ending:
+	case <-s.loop.over:
 	}
 	return nil, errOver
 }
@@ -137,21 +114,21 @@ func (s *ccsSide) answer(q ccs.Request, gone <-chan struct{}) ([]byte, error) {
 }
 
 // ask answers a caller of the control socket.
-func (s *ccsSide) ask(r control.Request, put func(control.Response) error, gone <-chan struct{}) {
+func (s *ccsSide) ask(r caller) {
 	pe := int32(-1)
 	if r.PE != nil {
 		pe = *r.PE
 	}
 	if pe < -1 {
-		_ = put(control.Response{Error: "a PE is a number from 0 on", Done: true})
+		r.done("a PE is a number from 0 on")
 		return
 	}
-	reply, err := s.answer(ccs.Request{Handler: r.Handler, PE: pe, Data: r.Data}, gone)
+	reply, err := s.answer(ccs.Request{Handler: r.Handler, PE: pe, Data: r.Data}, r.gone)
 	if err != nil {
-		_ = put(control.Response{Error: err.Error(), Done: true})
+		r.done(err.Error())
 		return
 	}
-	_ = put(control.Response{Reply: &control.Reply{Data: reply}, Done: true})
+	_ = r.put(control.Response{Reply: &control.Reply{Data: reply}, Done: true})
 }
 
 const (

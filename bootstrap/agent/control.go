@@ -23,18 +23,17 @@ type controlSide struct {
 	tap      *Tap
 	state    atomic.Uint32 // index in states
 	tickets  atomic.Uint32 // the last ID of a query, a session or a change of size
+	queries  replies[uint32, rankwire.Standings]
+	changes  replies[uint32, core.ResizeTold]
 	loop     *loop
 
 	final    chan struct{}  // closed when all output of ranks is in the tap
 	attached sync.WaitGroup // clients for which close waits
 
 	mu    sync.Mutex
-	waits map[uint32]chan rankwire.Standings // by ID of the query, each of capacity 1
-	execs map[uint32]*exec                   // by ID; removed when the programs have ended
+	execs map[uint32]*exec // by ID; removed when the programs have ended
 	tool  tool
 	ended bool // close does not wait for new clients
-
-	changes map[uint32]chan core.ResizeTold // by ID of a change of size; each of capacity 2, for ready and over
 }
 
 // states are the states of a job as ibrun ctl shows them, in order.
@@ -45,8 +44,7 @@ var states = [...]string{"launching", "running", "ending"}
 func (l *loop) listen(cfg RootConfig) *controlSide {
 	listener, err := control.Listen(cfg.Job.ID)
 	c := &controlSide{listener: listener, host: cfg.Host, began: time.Now(), tap: &Tap{}, loop: l,
-		final: make(chan struct{}), waits: map[uint32]chan rankwire.Standings{}, execs: map[uint32]*exec{},
-		changes: map[uint32]chan core.ResizeTold{}}
+		final: make(chan struct{}), execs: map[uint32]*exec{}}
 	c.job.Store(cfg.Job)
 	c.tool.ready, c.tool.debugger = make(chan struct{}), cfg.Debugger
 	if err != nil {
@@ -92,16 +90,6 @@ func (c *controlSide) launched() {
 	}
 }
 
-// take passes the reply m to the call of ask that waits for it. It drops m if that call has returned.
-func (c *controlSide) take(m wire.Reply) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if wait := c.waits[m.ID]; wait != nil {
-		wait <- m.Standings
-		delete(c.waits, m.ID)
-	}
-}
-
 // These constants limit the time in milliseconds in which nodes answer a query. Stacks take longer, because a tool
 // reads them from each rank.
 const (
@@ -113,20 +101,15 @@ const (
 // has disconnected or the job has ended before.
 func (c *controlSide) ask(q rankwire.Question, gone <-chan struct{}) (rankwire.Standings, bool) {
 	ticket := c.tickets.Add(1)
-	wait := make(chan rankwire.Standings, 1)
-	c.mu.Lock()
-	c.waits[ticket] = wait
-	c.mu.Unlock()
+	replies, forget := c.queries.await(ticket)
+	defer forget()
 	c.loop.post(core.Asked{Query: wire.Query{ID: ticket, Question: q}})
 	select {
-	case s := <-wait:
+	case s := <-replies:
 		return s, true
 	case <-gone:
 	case <-c.loop.over:
 	}
-	c.mu.Lock()
-	delete(c.waits, ticket)
-	c.mu.Unlock()
 	return rankwire.Standings{}, false
 }
 

@@ -59,19 +59,17 @@ func (c *controlSide) giveRanks(gone <-chan struct{}) error {
 }
 
 // answerDebugger answers who is about to attach a debugger to this process: it finds the ranks.
-func (c *controlSide) answerDebugger(put func(control.Response) error, gone <-chan struct{}) {
-	r := control.Response{Done: true}
+func (c *controlSide) answerDebugger(r caller) {
 	switch {
 	case c.tool.debugger == nil:
-		r.Error = "debuggers find no ranks in this build of ibrun, which has no MPIR symbols"
+		r.done("debuggers find no ranks in this build of ibrun, which has no MPIR symbols")
 	case c.state.Load() == 0:
-		r.Error = "the job is being launched: ask again when its ranks run"
+		r.done(launching)
 	default:
-		if err := c.giveRanks(gone); err != nil {
-			r.Error = err.Error()
+		if err := c.giveRanks(r.gone); err != nil {
+			r.done(err.Error())
 		} else {
-			r.Job = c.about()
+			_ = r.put(control.Response{Job: c.about(), Done: true})
 		}
 	}
-	_ = put(r)
 }

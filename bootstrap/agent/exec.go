@@ -41,14 +41,13 @@ func (x *exec) take() (queue []wire.DaemonOutput, over *core.DaemonsOver) {
 	return queue, x.over
 }
 
-// printed gives output to its caller.
-func (c *controlSide) printed(e core.DaemonsPrinted) {
+// update changes what the caller of daemons is to be given, and wakes it.
+func (c *controlSide) update(id uint32, change func(x *exec)) {
 	c.mu.Lock()
-	x := c.execs[e.ID]
-	c.mu.Unlock()
-	if x != nil {
+	defer c.mu.Unlock()
+	if x := c.execs[id]; x != nil {
 		x.mu.Lock()
-		x.queue = append(x.queue, e.DaemonOutput)
+		change(x)
 		x.mu.Unlock()
 		x.poke()
 	}
@@ -56,31 +55,24 @@ func (c *controlSide) printed(e core.DaemonsPrinted) {
 
 // over gives the ends of daemons to their caller.
 func (c *controlSide) over(e core.DaemonsOver) {
-	c.mu.Lock()
-	x := c.execs[e.ID]
-	delete(c.execs, e.ID)
-	c.mu.Unlock()
-	if x != nil {
-		x.mu.Lock()
+	c.update(e.ID, func(x *exec) {
 		x.over = &e
-		x.mu.Unlock()
-		x.poke()
-	}
+		delete(c.execs, e.ID)
+	})
 	c.checkTool()
 }
 
 // exec starts daemons, and passes on what they print until they have ended.
-func (c *controlSide) exec(r control.Request, put func(control.Response) error, gone <-chan struct{}) {
-	refuse := func(why string) { _ = put(control.Response{Error: why, Done: true}) }
+func (c *controlSide) exec(r caller) {
 	if len(r.Command) == 0 || r.Command[0] == "" {
-		refuse("exec needs a command")
+		r.done("exec needs a command")
 		return
 	}
 	var hosts []string
 	if r.Hosts != "" {
 		list, err := hostlist.Names(r.Hosts)
 		if err != nil {
-			refuse(err.Error())
+			r.done(err.Error())
 			return
 		}
 		for _, e := range list {
@@ -90,15 +82,13 @@ func (c *controlSide) exec(r control.Request, put func(control.Response) error, 
 			}
 		}
 	}
-	c.follow(r, put, gone, func(ticket uint32) core.Event {
+	c.follow(r, func(ticket uint32) core.Event {
 		return core.DaemonsAsked{ID: ticket, PerRank: r.PerRank, Hosts: hosts, Argv: r.Command}
 	})
 }
 
 // follow gives an order, and passes on what comes of it until its daemons have ended.
-func (c *controlSide) follow(r control.Request, put func(control.Response) error, gone <-chan struct{},
-	order func(ticket uint32) core.Event) {
-	refuse := func(why string) { _ = put(control.Response{Error: why, Done: true}) }
+func (c *controlSide) follow(r caller, order func(ticket uint32) core.Event) {
 	if !c.stay() {
 		return
 	}
@@ -111,31 +101,35 @@ func (c *controlSide) follow(r control.Request, put func(control.Response) error
 	c.execs[ticket] = x
 	c.mu.Unlock()
 	c.loop.post(order(ticket))
-	leave := func() {
-		c.mu.Lock()
-		kept := x.kept
-		if !kept {
-			delete(c.execs, ticket)
-		}
-		c.mu.Unlock()
-		x.leave()
-		if !kept {
-			c.loop.post(core.DaemonsLeft{ID: ticket})
-			c.checkTool()
-		}
+	if c.passDaemons(r, ticket, x) {
+		return
 	}
+	c.mu.Lock()
+	kept := x.kept
+	if !kept {
+		delete(c.execs, ticket)
+	}
+	c.mu.Unlock()
+	x.leave()
+	if !kept {
+		c.loop.post(core.DaemonsLeft{ID: ticket})
+		c.checkTool()
+	}
+}
+
+// passDaemons passes on what comes of daemons. It returns true when they or the job have ended, and false when the
+// caller has disconnected.
+func (c *controlSide) passDaemons(r caller, ticket uint32, x *exec) (ended bool) {
 	if x.reads {
 		begun := control.ToolResponse{Session: &control.Session{ID: ticket}}
-		if put(control.Response{ToolResponse: begun}) != nil {
-			leave()
-			return
+		if r.put(control.Response{ToolResponse: begun}) != nil {
+			return false
 		}
 	}
 	for last := false; ; {
 		queue, over := x.take() // before the messages: all of them have come when it is over
-		if c.passSession(ticket, x, put) != nil {
-			leave()
-			return
+		if c.passSession(ticket, x, r.put) != nil {
+			return false
 		}
 		for _, m := range queue {
 			number := m.Number
@@ -143,27 +137,25 @@ func (c *controlSide) follow(r control.Request, put func(control.Response) error
 				number = uint32(c.job.Load().Layout.Rank(job.Slot(number)))
 			}
 			output := &control.Output{Rank: number, Stream: m.Stream, Data: m.Data}
-			if put(control.Response{Output: output}) != nil {
-				leave()
-				return
+			if r.put(control.Response{Output: output}) != nil {
+				return false
 			}
 			c.loop.post(core.DaemonsTaken{ID: ticket, N: uint32(len(m.Data))})
 		}
 		switch {
 		case over != nil && over.Refused != "":
-			refuse(over.Refused)
-			return
+			r.done(over.Refused)
+			return true
 		case over != nil:
-			_ = put(control.Response{Ends: c.ends(over, r.PerRank), Done: true})
-			return
+			_ = r.put(control.Response{Ends: c.ends(over, r.PerRank), Done: true})
+			return true
 		case last: // the loop has ended without a word of them
-			return
+			return true
 		}
 		select {
 		case <-x.wake:
-		case <-gone:
-			leave()
-			return
+		case <-r.gone:
+			return false
 		case <-c.loop.over:
 			last = true // what it did before counts: look once more
 		}

@@ -1,9 +1,6 @@
 package agent
 
 import (
-	"fmt"
-
-	"ibrun/bootstrap/control"
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/rankwire"
@@ -14,11 +11,7 @@ import (
 // input (docs/dev/decisions/0026-gdb-pipe-overview.md).
 
 // pipe starts the daemon, and passes on what it prints until it has ended.
-func (c *controlSide) pipe(r control.Request, ranks rankwire.SlotSpans, put func(control.Response) error,
-	gone <-chan struct{}) {
-	refuse := func(format string, args ...any) {
-		_ = put(control.Response{Error: fmt.Sprintf(format, args...), Done: true})
-	}
+func (c *controlSide) pipe(r caller, ranks rankwire.SlotSpans) {
 	order := core.DaemonsAsked{PerRank: true, Argv: r.Command, Input: wire.ReadsPipe}
 	if r.Verb == "gdb" {
 		order.Input = wire.DebugsByPipe
@@ -32,21 +25,21 @@ func (c *controlSide) pipe(r control.Request, ranks rankwire.SlotSpans, put func
 	}
 	switch {
 	case len(r.Command) == 0 || r.Command[0] == "":
-		refuse("%s needs a command", r.Verb)
+		r.done(r.Verb + " needs a command")
 		return
 	case count != 1:
-		refuse("%s needs one rank", r.Verb)
+		r.done(r.Verb + " needs one rank")
 		return
 	}
 	r.PerRank = true
-	c.follow(r, put, gone, func(ticket uint32) core.Event {
+	c.follow(r, func(ticket uint32) core.Event {
 		order.ID = ticket
 		return order
 	})
 }
 
 // input takes what a caller's daemon shall read, as soon as there is room on the way.
-func (c *controlSide) input(r control.Request, put func(control.Response) error, gone <-chan struct{}) {
+func (c *controlSide) input(r caller) {
 	in := wire.Stdin{Data: r.Data, EOF: r.Last}
 	if r.Window != nil {
 		in.Window = job.Window(*r.Window)
@@ -63,7 +56,7 @@ func (c *controlSide) input(r control.Request, put func(control.Response) error,
 	case len(in.Data) > wire.MaxData || len(in.Data) == 0 && !in.EOF && in.Window == job.Window{}:
 		why = "input has 1 to 32768 bytes, or it is the last"
 	default:
-		why = c.sendWhenRoom(x, uint32(len(in.Data)), core.DaemonFed{ID: r.Session, Stdin: in}, gone)
+		why = c.sendWhenRoom(x, uint32(len(in.Data)), core.DaemonFed{ID: r.Session, Stdin: in}, r.gone)
 	}
-	_ = put(control.Response{Error: why, Done: true})
+	r.done(why)
 }

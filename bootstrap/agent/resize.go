@@ -16,27 +16,14 @@ func (r *rootSide) resized(e core.JobResized) {
 	}
 }
 
-// told gives news of a change of the job's size to its caller.
-func (c *controlSide) told(e core.ResizeTold) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if wait := c.changes[e.ID]; wait != nil {
-		wait <- e
-		if e.Over {
-			delete(c.changes, e.ID)
-		}
-	}
-}
-
 // resize asks for a change of the job's size, and tells the caller how far it is. The change goes
 // on without the caller.
-func (c *controlSide) resize(r control.Request, put func(control.Response) error, gone <-chan struct{}) {
-	refuse := func(why string) { _ = put(control.Response{Error: why, Done: true}) }
+func (c *controlSide) resize(r caller) {
 	ask := core.ResizeAsked{ID: c.tickets.Add(1), Shrink: r.Nodes}
 	if r.Verb == "grow" {
 		list, err := hostlist.Inline(r.Hosts)
 		if err != nil || len(list) == 0 {
-			refuse("grow needs hosts")
+			r.done("grow needs hosts")
 			return
 		}
 		ask.Shrink = 0
@@ -51,23 +38,21 @@ func (c *controlSide) resize(r control.Request, put func(control.Response) error
 		return
 	}
 	defer c.attached.Done()
-	wait := make(chan core.ResizeTold, 2)
-	c.mu.Lock()
-	c.changes[ask.ID] = wait
-	c.mu.Unlock()
+	replies, forget := c.changes.await(ask.ID)
+	defer forget()
 	c.loop.post(ask)
 	for {
 		select {
-		case e := <-wait:
+		case e := <-replies:
 			if e.Refused != "" {
-				refuse(e.Refused)
+				r.done(e.Refused)
 				return
 			}
 			size := &control.Size{Nodes: e.Nodes, Ranks: e.Ranks, Waits: !e.Over}
-			if put(control.Response{Size: size, Done: e.Over}) != nil || e.Over {
+			if r.put(control.Response{Size: size, Done: e.Over}) != nil || e.Over {
 				return
 			}
-		case <-gone:
+		case <-r.gone:
 			return
 		case <-c.loop.over:
 			return

@@ -37,7 +37,7 @@ func RunRoot(ctx context.Context, cfg RootConfig) (core.Outcome, error) {
 	if cfg.Job.Output.Terminal {
 		defer l.resizes(cfg.Stdin)()
 	}
-	l.root.ccs = newCCS(l, cfg.Job)
+	l.root.ccs = &ccsSide{loop: l, layout: cfg.Job.Layout}
 	if cfg.CCSPort != nil {
 		port, err := l.root.ccs.listenCCS(*cfg.CCSPort, cfg.CCSKeys, l.warn)
 		if err != nil {
@@ -82,19 +82,23 @@ func (r *rootSide) perform(l *loop, e core.Effect) {
 		}
 		r.cfg.Report(e.What)
 	case core.Answered:
-		r.control.take(e.Reply)
+		r.control.queries.pass(e.ID, e.Standings)
 	case core.CCSAnswered:
-		r.ccs.take(e.CCSReply)
+		r.ccs.replies.pass(ccsKey{e.ID, e.Rank}, e.CCSReply)
 	case core.ResizeTold:
-		r.control.told(e)
+		r.control.changes.pass(e.ID, e)
 	case core.JobResized:
 		r.resized(e)
 	case core.DaemonsPrinted:
-		r.control.printed(e)
+		r.control.update(e.ID, func(x *exec) { x.queue = append(x.queue, e.DaemonOutput) })
 	case core.DaemonsOver:
 		r.control.over(e)
-	case core.SessionOpened, core.SessionReceived, core.SessionRoom:
-		r.control.session(e)
+	case core.SessionOpened:
+		r.control.update(e.ID, func(x *exec) { x.opened = e.On })
+	case core.SessionReceived:
+		r.control.received(e)
+	case core.SessionRoom:
+		r.control.update(e.ID, func(x *exec) { x.addRoom(e.N) })
 	case core.SweepNode:
 		l.sweepNode(e)
 	case core.Suspend:

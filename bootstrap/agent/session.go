@@ -22,43 +22,25 @@ type sessionSide struct {
 
 func (s *sessionSide) leave() { s.once.Do(func() { close(s.left) }) }
 
-// session takes what the core says to a caller with a session.
-func (c *controlSide) session(e core.Effect) {
-	var id uint32
-	switch e := e.(type) {
-	case core.SessionOpened:
-		id = e.ID
-	case core.SessionReceived:
-		id = e.ID
-	case core.SessionRoom:
-		id = e.ID
+// addRoom lets the caller send what costs n more.
+func (s *sessionSide) addRoom(n uint32) {
+	s.room += int64(n)
+	select {
+	case s.roomed <- struct{}{}:
+	default:
 	}
-	c.mu.Lock()
-	x := c.execs[id]
-	gone := x != nil && x.kept
-	c.mu.Unlock()
-	if x == nil {
-		return
-	}
-	x.mu.Lock()
-	switch e := e.(type) {
-	case core.SessionOpened:
-		x.opened = e.On
-	case core.SessionReceived:
-		if gone { // member 0 shall not wait for a caller that has gone
-			c.loop.hear(core.SessionTaken{ID: id, N: e.Data.Cost()})
-			break
+}
+
+// received gives a piece of what member 0 has sent to its caller. Member 0 shall not wait for a
+// caller that has gone.
+func (c *controlSide) received(e core.SessionReceived) {
+	c.update(e.ID, func(x *exec) {
+		if x.kept {
+			c.loop.hear(core.SessionTaken{ID: e.ID, N: e.Data.Cost()})
+		} else {
+			x.pieces = append(x.pieces, e.Data)
 		}
-		x.pieces = append(x.pieces, e.Data)
-	case core.SessionRoom:
-		x.room += int64(e.N)
-		select {
-		case x.roomed <- struct{}{}:
-		default:
-		}
-	}
-	x.mu.Unlock()
-	x.poke()
+	})
 }
 
 // passSession gives a caller what has come for it of its session.
@@ -87,20 +69,20 @@ func (c *controlSide) passSession(ticket uint32, x *exec, put func(control.Respo
 }
 
 // begin starts the members of a session, and passes on what comes of them.
-func (c *controlSide) begin(r control.Request, put func(control.Response) error, gone <-chan struct{}) {
+func (c *controlSide) begin(r caller) {
 	var on []core.MembersOn
 	for _, m := range r.On {
 		on = append(on, core.MembersOn{Host: m.Host, Count: m.Count})
 	}
 	perRank := r.PerRank
 	r.PerRank = false // members have numbers of their own
-	c.follow(r, put, gone, func(ticket uint32) core.Event {
+	c.follow(r, func(ticket uint32) core.Event {
 		return core.SessionAsked{ID: ticket, On: on, PerRank: perRank, Argv: r.Command, Env: r.Env}
 	})
 }
 
 // send takes a piece of a message for member 0, as soon as there is room on the way.
-func (c *controlSide) send(x *exec, r control.Request, gone <-chan struct{}) string {
+func (c *controlSide) send(x *exec, r caller) string {
 	piece := rankwire.ToolPiece{Last: r.Last, Data: r.Data}
 	switch {
 	case x.reads:
@@ -108,7 +90,7 @@ func (c *controlSide) send(x *exec, r control.Request, gone <-chan struct{}) str
 	case len(r.Data) > rankwire.MaxToolPiece || len(r.Data) == 0 && !r.Last:
 		return "a piece of a message has 1 to 32768 bytes, or it is the last"
 	}
-	return c.sendWhenRoom(x, piece.Cost(), core.SessionSent{ID: r.Session, Data: piece}, gone)
+	return c.sendWhenRoom(x, piece.Cost(), core.SessionSent{ID: r.Session, Data: piece}, r.gone)
 }
 
 // sendWhenRoom gives the core what a caller sends, as soon as there is room on the way.
@@ -131,13 +113,12 @@ func (c *controlSide) sendWhenRoom(x *exec, cost uint32, sent core.Event, gone <
 		}
 		select {
 		case <-x.roomed:
+			continue
 		case <-x.left:
-			return noSession
 		case <-gone:
-			return noSession
 		case <-c.loop.over:
-			return noSession
 		}
+		return noSession
 	}
 }
 

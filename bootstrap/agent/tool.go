@@ -74,7 +74,7 @@ func (c *controlSide) release() {
 }
 
 // answerTool answers the requests of libibruntool.
-func (c *controlSide) answerTool(r control.Request, put func(control.Response) error, gone <-chan struct{}) {
+func (c *controlSide) answerTool(r caller) {
 	why := ""
 	switch r.Verb {
 	case "ready":
@@ -82,7 +82,7 @@ func (c *controlSide) answerTool(r control.Request, put func(control.Response) e
 		case <-c.tool.ready:
 		case <-c.loop.over:
 			return
-		case <-gone:
+		case <-r.gone:
 			return
 		}
 	case "session":
@@ -90,11 +90,11 @@ func (c *controlSide) answerTool(r control.Request, put func(control.Response) e
 			why = "session needs a command"
 			break
 		}
-		c.begin(r, put, gone)
+		c.begin(r)
 		return
 	case "release":
 		if c.state.Load() == 0 {
-			why = "the job is being launched: ask again when its ranks run"
+			why = launching
 			break
 		}
 		if !c.stay() {
@@ -103,7 +103,7 @@ func (c *controlSide) answerTool(r control.Request, put func(control.Response) e
 		defer c.attached.Done() // the job may end at once
 		c.release()
 	case "processes":
-		c.putProcesses(put, gone)
+		c.putProcesses(r)
 		return
 	default:
 		c.mu.Lock()
@@ -116,25 +116,22 @@ func (c *controlSide) answerTool(r control.Request, put func(control.Response) e
 		case x == nil:
 			why = noSession
 		case r.Verb == "send":
-			why = c.send(x, r, gone)
+			why = c.send(x, r)
 		default:
 			c.loop.post(core.DaemonsKept{ID: r.Session})
 		}
 	}
-	_ = put(control.Response{Error: why, Done: true})
+	r.done(why)
 }
 
 // putProcesses sends the table of processes, some lines of it.
-func (c *controlSide) putProcesses(put func(control.Response) error, gone <-chan struct{}) {
-	all := c.processes(gone)
-	for len(all) > 0 {
-		n := min(len(all), rankwire.MaxRows)
-		if put(control.Response{ToolResponse: control.ToolResponse{Processes: all[:n]}}) != nil {
+func (c *controlSide) putProcesses(r caller) {
+	for some := range slices.Chunk(c.processes(r.gone), rankwire.MaxRows) {
+		if r.put(control.Response{ToolResponse: control.ToolResponse{Processes: some}}) != nil {
 			return
 		}
-		all = all[n:]
 	}
-	_ = put(control.Response{Done: true})
+	r.done("")
 }
 
 // processes asks the job for the processes of all ranks that run, in their order.

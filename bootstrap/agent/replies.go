@@ -1,0 +1,40 @@
+package agent
+
+import "sync"
+
+// replies passes replies of the core to the goroutines that have asked for them. Each question has a key. The zero
+// value is ready to use.
+type replies[K comparable, T any] struct {
+	mu    sync.Mutex
+	waits map[K]chan T
+}
+
+// mostReplies is how many replies a question may have: a change of the job's size has one when it begins, and one
+// when it is over.
+const mostReplies = 2
+
+// await registers a question. Call forget when no reply is awaited any more.
+func (r *replies[K, T]) await(key K) (got <-chan T, forget func()) {
+	wait := make(chan T, mostReplies)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.waits == nil {
+		r.waits = map[K]chan T{}
+	}
+	r.waits[key] = wait
+	return wait, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.waits, key)
+	}
+}
+
+// pass passes on a reply. It drops the reply if no goroutine waits for it.
+func (r *replies[K, T]) pass(key K, reply T) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	select {
+	case r.waits[key] <- reply: // never ready without a channel
+	default:
+	}
+}
