@@ -8,6 +8,8 @@ import (
 
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/remote"
+	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/wire/frame"
 )
 
 // startChildren opens the sessions of l.starting. If the launcher is a resource manager, one step may open several.
@@ -25,26 +27,63 @@ func (l *loop) startChildren() {
 	l.starting = l.starting[:0]
 }
 
-// startChild opens the session to the child e.Child in a new goroutine, which posts sessionUp or core.ChildFailed.
+// startChild opens the session to the child e.Child.
 func (l *loop) startChild(e core.StartChild, target remote.Target) {
-	ctx, cancel := context.WithCancel(l.ctx)
-	l.sessions[e.Child] = &session{cancel: cancel}
-	l.cores.begin()
-	l.helpers.Go(func() {
-		defer l.cores.end()
+	l.openSession(e.Child, func(ctx context.Context) (*remote.Session, core.Event) {
 		s, err := l.starter.Start(ctx, target, func(p remote.Phase) {
 			l.post(core.ChildPhase{Child: e.Child, Phase: string(p), Moment: moment(p)})
 		})
 		if err != nil {
-			l.post(failed(e.Child, err))
+			return nil, failed(e.Child, err)
+		}
+		return s, nil
+	})
+}
+
+// openSession calls open in a new goroutine, which posts sessionUp, or why open has failed.
+func (l *loop) openSession(child core.Link, open func(context.Context) (*remote.Session, core.Event)) {
+	ctx, cancel := context.WithCancel(l.ctx)
+	l.sessions[child] = &session{cancel: cancel}
+	l.cores.begin()
+	l.helpers.Go(func() {
+		defer l.cores.end()
+		s, failure := open(ctx)
+		if failure != nil {
+			l.post(failure)
 			return
 		}
 		select {
-		case l.events <- sessionUp{e.Child, s}:
+		case l.events <- sessionUp{child, s}:
 		case <-l.over:
 			s.Kill()
 		}
 	})
+}
+
+// request opens a session, sends an order to its agent and returns the first message of the type of the answer. If it
+// fails after the session was opened, it returns the session, which it has killed and released.
+func request[T frame.Message](ctx context.Context, l *loop, target remote.Target, order frame.Message) (
+	s *remote.Session, answer T, err error) {
+	if s, err = l.starter.Start(ctx, target, func(remote.Phase) {}); err != nil {
+		return nil, answer, err
+	}
+	stop := context.AfterFunc(ctx, s.Kill)
+	defer stop()
+	frames := wire.Vocabulary.NewReader(s.Stdout, frame.Child)
+	if l.lines {
+		frames.SkipNewlines()
+	}
+	_, err = s.Stdin.Write(frame.Append(nil, order))
+	for err == nil {
+		var m frame.Message
+		m, err = frames.Next()
+		if answer, ok := m.(T); ok {
+			return s, answer, nil
+		}
+	}
+	s.Kill()
+	s.Release()
+	return s, answer, err
 }
 
 // connected starts to use the open session up and returns core.ChildUp. If closeLink was called before, it kills the

@@ -15,17 +15,8 @@ type daemonSet struct {
 func (l *loop) performDaemons(e core.Effect) {
 	switch e := e.(type) {
 	case core.StartDaemons:
-		if l.daemons == nil {
-			l.daemons = map[uint32]*daemonSet{}
-		}
-		set := &daemonSet{left: 1}
-		if e.Count > 0 {
-			set.left = int(e.Count)
-		} else if e.PerRank {
-			set.left = len(e.Ranks)
-		}
-		set.Daemons = l.ranks.StartDaemons(e)
-		l.daemons[e.ID] = set
+		daemons, n := l.ranks.StartDaemons(e)
+		l.daemons[e.ID] = &daemonSet{daemons, n}
 	case core.KillDaemons:
 		if set := l.daemons[e.ID]; set != nil {
 			set.Kill()

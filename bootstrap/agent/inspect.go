@@ -31,15 +31,11 @@ func (l *loop) inspect(e core.Inspect) {
 	go func() {
 		rows := make([]rankwire.RankRow, len(e.Ranks))
 		var texts []string
+		var tool spawn.Tool
 		if e.What == rankwire.ShowStacks {
-			texts = make([]string, len(e.Ranks))
+			texts, tool = make([]string, len(e.Ranks)), spawn.FindTool()
 		}
-		tool := spawn.Tool{}
-		if texts != nil {
-			tool = spawn.FindTool()
-		}
-		patience := min(stackMost, time.Duration(e.PatienceMs)*time.Millisecond/2)
-		until := time.Now().Add(patience)
+		until := time.Now().Add(min(stackMost, time.Duration(e.PatienceMs)*time.Millisecond/2))
 		inParallel(len(rows), func(i int) {
 			r := e.Ranks[i]
 			row := rankwire.RankRow{Rank: r.Rank, Host: e.Host, State: r.State, Op: r.Op, Call: r.Call,

@@ -58,7 +58,7 @@ type loop struct {
 	reaped   bool                  // a reaper started this agent
 	handed   bool                  // Join was handled: this agent only passed its link on, and ends now
 	looks    *spawn.Looks          // nil until the first query about the ranks of this node
-	daemons  map[uint32]*daemonSet // by the ID of core.StartDaemons; nil before the first
+	daemons  map[uint32]*daemonSet // by the ID of core.StartDaemons
 }
 
 func newLoop(ctx context.Context, cfg core.Config) *loop {
@@ -68,7 +68,7 @@ func newLoop(ctx context.Context, cfg core.Config) *loop {
 	return &loop{
 		core: core.New(cfg), path: cfg.Path, began: time.Now(), ctx: ctx,
 		events: make(chan any, eventQueue), over: make(chan struct{}),
-		timer: t, sessions: map[core.Link]*session{},
+		timer: t, sessions: map[core.Link]*session{}, daemons: map[uint32]*daemonSet{},
 		warn: func(string) {},
 	}
 }

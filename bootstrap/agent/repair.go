@@ -20,7 +20,6 @@ import (
 	"ibrun/bootstrap/reaper"
 	"ibrun/bootstrap/remote"
 	"ibrun/bootstrap/wire"
-	"ibrun/bootstrap/wire/frame"
 	"ibrun/internal/job"
 	"ibrun/internal/safefile"
 )
@@ -235,26 +234,17 @@ func (l *loop) offer(m wire.Join) (*net.UnixConn, uint8) {
 
 // joinChild opens a session to an agent that has lost its parent.
 func (l *loop) joinChild(e core.JoinChild) {
-	ctx, cancel := context.WithCancel(l.ctx)
-	l.sessions[e.Child] = &session{cancel: cancel}
-	l.cores.begin()
-	l.helpers.Go(func() {
-		defer l.cores.end()
+	l.openSession(e.Child, func(ctx context.Context) (*remote.Session, core.Event) {
 		s, how, err := l.openJoin(ctx, e)
 		switch {
 		case err != nil:
-			l.post(failed(e.Child, err))
+			return nil, failed(e.Child, err)
 		case how == wire.JoinedOther:
-			l.post(core.JoinRefused{Child: e.Child})
+			return nil, core.JoinRefused{Child: e.Child}
 		case how != wire.JoinedTaken:
-			l.post(core.ChildFailed{Child: e.Child, Phase: "join", Cause: "its agent is gone"})
-		default:
-			select {
-			case l.events <- sessionUp{e.Child, s}:
-			case <-l.over:
-				s.Kill()
-			}
+			return nil, core.ChildFailed{Child: e.Child, Phase: "join", Cause: "its agent is gone"}
 		}
+		return s, nil
 	})
 }
 
@@ -262,29 +252,11 @@ func (l *loop) openJoin(ctx context.Context, e core.JoinChild) (s *remote.Sessio
 	ctx, cancel := context.WithTimeout(ctx, e.Most)
 	defer cancel()
 	target := remote.Target{Host: e.Node.Host, User: e.Node.User, Local: e.Local, Most: e.Most}
-	if s, err = l.starter.Start(ctx, target, func(remote.Phase) {}); err != nil {
-		return nil, 0, err
-	}
-	stop := context.AfterFunc(ctx, s.Kill)
-	defer stop()
-	var m frame.Message
-	join := frame.Append(nil, wire.Join{Job: l.jobID, Key: e.Key, Level: e.Level, Lines: l.lines})
-	if _, err = s.Stdin.Write(join); err == nil {
-		frames := wire.Vocabulary.NewReader(s.Stdout, frame.Child)
-		if l.lines {
-			frames.SkipNewlines()
-		}
-		for err == nil {
-			m, err = frames.Next()
-			if joined, ok := m.(wire.Joined); ok {
-				how = joined.How
-				break
-			}
-		}
-	}
-	if err != nil || how != wire.JoinedTaken {
+	join := wire.Join{Job: l.jobID, Key: e.Key, Level: e.Level, Lines: l.lines}
+	s, joined, err := request[wire.Joined](ctx, l, target, join)
+	if err == nil && joined.How != wire.JoinedTaken {
 		s.Kill()
 		s.Release()
 	}
-	return s, how, err
+	return s, joined.How, err
 }

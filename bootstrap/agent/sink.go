@@ -49,7 +49,7 @@ type Sink struct {
 	mu     sync.Mutex
 	queue  []printed
 	closed bool
-	wake   chan struct{} // capacity 1
+	woken  sync.Cond // under mu: the queue has changed, or it is closed
 	ended  chan struct{}
 	cut    map[source][]byte // characters that are not complete yet, on a terminal
 	failed bool
@@ -80,25 +80,19 @@ type part struct {
 
 // NewSink makes a sink over two writers, which stay the caller's.
 func NewSink(stdout, stderr io.Writer, style Style) *Sink {
-	return &Sink{
-		style: style, to: [3]io.Writer{1: stdout, 2: stderr},
-		wake: make(chan struct{}, 1), ended: make(chan struct{}),
+	s := &Sink{
+		style: style, to: [3]io.Writer{1: stdout, 2: stderr}, ended: make(chan struct{}),
 		parts: map[source]*part{}, cut: map[source][]byte{},
 	}
+	s.woken.L = &s.mu
+	return s
 }
 
 func (s *Sink) put(w printed) {
 	s.mu.Lock()
 	s.queue = append(s.queue, w)
 	s.mu.Unlock()
-	s.poke()
-}
-
-func (s *Sink) poke() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	s.woken.Signal()
 }
 
 // sinkPatience is how long close waits for a consumer that takes nothing.
@@ -110,7 +104,7 @@ func (s *Sink) close() {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	s.poke()
+	s.woken.Signal()
 	select {
 	case <-s.ended:
 	case <-time.After(sinkPatience):
@@ -121,20 +115,19 @@ func (s *Sink) run(post func(any)) {
 	defer close(s.ended)
 	for {
 		s.mu.Lock()
-		batch, closed := s.queue, s.closed
+		for len(s.queue) == 0 && !s.closed {
+			s.woken.Wait()
+		}
+		batch := s.queue
 		s.queue = nil
 		s.mu.Unlock()
-		for _, w := range batch {
-			s.write(w, post)
-		}
-		if len(batch) > 0 {
-			continue
-		}
-		if closed {
+		if len(batch) == 0 {
 			s.flush()
 			return
 		}
-		<-s.wake
+		for _, w := range batch {
+			s.write(w, post)
+		}
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/remote"
 	"ibrun/bootstrap/wire"
-	"ibrun/bootstrap/wire/frame"
 )
 
 // sweepNode has a node swept by an agent of its own, which ends then.
@@ -38,34 +37,23 @@ func (l *loop) sweepNode(e core.SweepNode) {
 // askSwept opens the session, orders the sweep and waits for the answer.
 func (l *loop) askSwept(ctx context.Context, e core.SweepNode) (answer wire.Swept, err error) {
 	target := remote.Target{Host: e.Node.Host, User: e.Node.User, Local: e.Local, Most: e.Most}
-	s, err := l.starter.Start(ctx, target, func(remote.Phase) {})
-	if err != nil {
+	order := wire.Sweep{Job: l.root.cfg.Job.ID, Node: e.Index, GraceMs: uint32(e.Grace / time.Millisecond)}
+	s, answer, err := request[wire.Swept](ctx, l, target, order)
+	switch {
+	case s == nil:
+		return answer, err
+	case err != nil && ctx.Err() != nil:
+		return answer, fmt.Errorf("no answer within %v", e.Most)
+	case errors.Is(err, io.EOF):
+		return answer, errors.New("its agent ended without an answer")
+	case err != nil:
 		return answer, err
 	}
 	defer s.Release()
 	defer s.Kill()
-	stop := context.AfterFunc(ctx, s.Kill)
-	defer stop()
-	order := wire.Sweep{Job: l.root.cfg.Job.ID, Node: e.Index, GraceMs: uint32(e.Grace / time.Millisecond)}
-	if _, err := s.Stdin.Write(frame.Append(nil, order)); err != nil {
-		return answer, err
+	select { // it ends by itself now
+	case <-s.Done():
+	case <-ctx.Done():
 	}
-	for frames := wire.Vocabulary.NewReader(s.Stdout, frame.Child); ; {
-		m, err := frames.Next()
-		switch m := m.(type) {
-		case nil:
-			if ctx.Err() != nil {
-				err = fmt.Errorf("no answer within %v", e.Most)
-			} else if errors.Is(err, io.EOF) {
-				err = errors.New("its agent ended without an answer")
-			}
-			return answer, err
-		case wire.Swept:
-			select { // it ends by itself now
-			case <-s.Done():
-			case <-ctx.Done():
-			}
-			return m, nil
-		}
-	}
+	return answer, nil
 }

@@ -44,10 +44,10 @@ type daemon struct {
 	streams
 }
 
-// StartDaemons starts daemons, which end with core.DaemonExited. All ranks have been started. It belongs
-// to the goroutine that calls the other methods.
-func (s *Set) StartDaemons(o core.StartDaemons) *Daemons {
-	d := &Daemons{set: s, order: o, mark: s.mark("IBRUN_EXEC="+num(o.ID), "IBRUN_NODE="+num(s.cfg.NodeIndex))}
+// StartDaemons starts n daemons, each of which ends with core.DaemonExited. All ranks have been started. It
+// belongs to the goroutine that calls the other methods.
+func (s *Set) StartDaemons(o core.StartDaemons) (d *Daemons, n int) {
+	d = &Daemons{set: s, order: o, mark: s.mark("IBRUN_EXEC="+num(o.ID), "IBRUN_NODE="+num(s.cfg.NodeIndex))}
 	switch {
 	case o.Count > 0:
 		d.addMembers()
@@ -61,7 +61,7 @@ func (s *Set) StartDaemons(o core.StartDaemons) *Daemons {
 	for _, one := range d.all {
 		go d.run(one)
 	}
-	return d
+	return d, len(d.all)
 }
 
 // add makes the daemon of a number, beside some ranks that run. It is started as the one at a slot was.
