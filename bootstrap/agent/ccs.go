@@ -136,7 +136,7 @@ const (
 	ccsPatience    = 30 * time.Second // that a client may take for its request, or for the reply
 )
 
-// ccsPort is where clients that know nothing of ibrun connect. Nil: there is none.
+// ccsPort is where clients that know nothing of ibrun connect.
 type ccsPort struct {
 	*ccsSide
 	listener *net.TCPListener
@@ -166,12 +166,6 @@ func (s *ccsSide) listenCCS(number uint16, keys ccs.Keys, warn func(string)) (*c
 	warn(fmt.Sprintf("ccs: Server IP = 127.0.0.1, Server port = %d $", l.Addr().(*net.TCPAddr).Port))
 	go p.serve()
 	return p, nil
-}
-
-func (p *ccsPort) close() {
-	if p != nil {
-		p.listener.Close()
-	}
 }
 
 // serve takes clients until the port is closed. A client over the limit waits in the kernel's

@@ -58,17 +58,14 @@ func (l *loop) datagramAddress() [4]byte {
 	at, _ := netip.ParseAddr(l.path) // none is the zero value
 	chosen, err := netiface.Choose(l.charmJob.Transport.Iface, at, links)
 	if err != nil || !chosen.Addr.Is4() {
-		l.warn("this node has no IPv4 address, and programs of Charm++ know no other: " + textOf(err))
+		why := "see them with: ip addr"
+		if err != nil {
+			why = err.Error()
+		}
+		l.warn("this node has no IPv4 address, and programs of Charm++ know no other: " + why)
 		return here
 	}
 	return chosen.Addr.As4()
-}
-
-func textOf(err error) string {
-	if err == nil {
-		return "see them with: ip addr"
-	}
-	return err.Error()
 }
 
 // obeyCharm obeys the server of programs of Charm++.

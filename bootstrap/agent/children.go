@@ -10,6 +10,7 @@ import (
 	"ibrun/bootstrap/remote"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/frame"
+	"ibrun/internal/job"
 )
 
 // startChildren opens the sessions of l.starting. If the launcher is a resource manager, one step may open several.
@@ -162,6 +163,23 @@ func (l *loop) probe(k core.Link) {
 		l.post(core.Probed{Link: k, Known: known, Resent: evidence.Resent, Waits: evidence.Waits,
 			Acked: evidence.Acked})
 	}()
+}
+
+// moment returns what the launch calls the beginning of a phase of a session, or Moments if it times no such phase.
+func moment(p remote.Phase) job.Moment {
+	switch p {
+	case remote.Connect:
+		return job.Connecting
+	case remote.Version, remote.KeyExchange, remote.Authenticate:
+		return job.Authenticating
+	case remote.Open, remote.Begin:
+		return job.Beginning
+	case remote.Ship:
+		return job.Shipping
+	case remote.Agent:
+		return job.AgentAnswered
+	}
+	return job.Moments
 }
 
 // failed returns the event for a session to child that could not be opened because of err.

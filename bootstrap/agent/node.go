@@ -58,7 +58,10 @@ func Main() int {
 	}
 	l.up.drain(lastWords)
 	l.fold()
-	return l.code()
+	if l.cutOff {
+		return remote.CutOff
+	}
+	return 0
 }
 
 // greet connects standard input and output to the parent's port if the parent waits for a connection. Then greet writes
@@ -70,14 +73,6 @@ func greet() error {
 	}
 	_, err := fmt.Printf("::ibrun-agent:1 %s %s %d::\n", build.ID(), build.Machine(), os.Getpid())
 	return err
-}
-
-// code is what an agent ends with.
-func (l *loop) code() int {
-	if l.cutOff {
-		return remote.CutOff
-	}
-	return 0
 }
 
 // removeShared removes files of shared memory that ranks have named. A rank can

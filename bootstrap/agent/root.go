@@ -43,7 +43,7 @@ func RunRoot(ctx context.Context, cfg RootConfig) (core.Outcome, error) {
 		if err != nil {
 			return core.Outcome{Code: 125}, err
 		}
-		defer port.close()
+		defer port.listener.Close()
 	}
 	l.root.control = l.listen(cfg)
 	defer l.root.control.close()
@@ -57,9 +57,6 @@ func RunRoot(ctx context.Context, cfg RootConfig) (core.Outcome, error) {
 	cfg.Out.close()
 	return l.root.outcome, nil
 }
-
-// end stores the outcome of the job, which RunRoot returns.
-func (r *rootSide) end(o core.Outcome) { r.outcome = o }
 
 // perform performs an effect that only the core of a root has.
 func (r *rootSide) perform(l *loop, e core.Effect) {

@@ -109,7 +109,7 @@ func (l *loop) perform(e core.Effect) (last bool) {
 	case core.Finish:
 		return true
 	case core.Done:
-		l.root.end(e.Outcome)
+		l.root.outcome = e.Outcome
 		return true
 	default:
 		if !l.performRanks(e) {

@@ -74,10 +74,8 @@ func FindGroup(job string, node uint32) (g *Group) {
 // unused is the age from which a group that no process is in is nobody's.
 const unused = time.Minute
 
-// TidyGroups removes the control groups that killed agents have left. These are the groups of jobs directly below the
-// group of this process that contain no process and have existed for at least a minute.
-func TidyGroups() { tidy(unused) }
-
+// tidy removes the control groups that killed agents have left. These are the groups of jobs directly below the group of
+// this process that contain no process and have existed for at least age.
 func tidy(age time.Duration) {
 	if _, own := place("/proc/self"); own != "" {
 		tidyBelow(own, age, 0)

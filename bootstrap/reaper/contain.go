@@ -45,12 +45,7 @@ func ContainMain(args []string) int {
 	letGo(0, 1, 2) // whoever reads them is to see the end of the agent
 	_ = first.Wait()
 	safefile.SweepNode() // the agent has ended, and its reaper may have been killed before it called SweepNode
-	switch s := first.ProcessState.Sys().(syscall.WaitStatus); {
-	case s.Exited():
-		return s.ExitStatus()
-	default:
-		return 128 + int(s.Signal())
-	}
+	return exitCode(first.ProcessState.Sys().(syscall.WaitStatus))
 }
 
 // startFirst starts process 1 of new namespaces. Without privilege it needs a user namespace,

@@ -149,18 +149,27 @@ func Main(args []string) int {
 	link := holdLink()
 	ended := outlive(p.Done(), link.watch(), stops(p.Pid()), relinked)
 	link.close()
-	proc.KillDescendants(patience)
-	TidyGroups()
-	safefile.SweepNode()
+	cleanUp()
 	runtime.KeepAlive(alive)
-	switch s := p.Status(); {
-	case !ended:
+	if !ended {
 		return 128 + int(syscall.SIGKILL)
-	case s.Exited():
-		return s.ExitStatus()
-	default:
-		return 128 + int(s.Signal())
 	}
+	return exitCode(p.Status())
+}
+
+// exitCode is the code by which a shell knows the end of a process.
+func exitCode(s syscall.WaitStatus) int {
+	if s.Exited() {
+		return s.ExitStatus()
+	}
+	return 128 + int(s.Signal())
+}
+
+// cleanUp kills the processes that an agent has left, and removes its control groups and temporary files.
+func cleanUp() {
+	proc.KillDescendants(patience)
+	tidy(unused)
+	safefile.SweepNode()
 }
 
 // outlive waits for the end of an agent, and reports whether it has come: it has
@@ -279,9 +288,7 @@ func shrug() { proc.Shrug(syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE, sysca
 // agent: it kills that, and returns the exit code in args[0].
 func SweepMain(args []string) int {
 	shrug()
-	proc.KillDescendants(patience)
-	TidyGroups()
-	safefile.SweepNode() // removes the temporary files of the agent, which has ended
+	cleanUp()
 	if len(args) != 1 {
 		return 125
 	}

@@ -29,18 +29,18 @@ const consolePoll = 500 * time.Millisecond
 // it, and whoever started it has not had SIGTSTP ignored.
 func Stoppable() bool { return !signal.Ignored(syscall.SIGTSTP) && !GroupOrphaned() }
 
-// background reports whether a file is this process's terminal, and another group's at present.
-func background(fd int) bool {
-	group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+// InBackground reports whether a file is this process's terminal, and another group's at present.
+func InBackground(f *os.File) bool {
+	group, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
 	return err == nil && group != unix.Getpgrp()
 }
 
 // refuses reports whether a terminal wants no output of this process at present.
-func refuses(fd int) bool {
-	if !background(fd) {
+func refuses(f *os.File) bool {
+	if !InBackground(f) {
 		return false
 	}
-	modes, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	modes, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
 	return err == nil && modes.Lflag&unix.TOSTOP != 0 && Stoppable()
 }
 
@@ -72,7 +72,7 @@ func ConsoleWriter(f *os.File) io.Writer {
 type consoleWriter struct{ file *os.File }
 
 func (w consoleWriter) Write(b []byte) (n int, err error) {
-	if refuses(int(w.file.Fd())) {
+	if refuses(w.file) {
 		raise(syscall.SIGTTOU)
 	}
 	masked(unix.SIG_BLOCK, syscall.SIGTTOU, func() { n, err = w.file.Write(b) })
@@ -95,7 +95,7 @@ type turnWriter struct {
 }
 
 func (t turnWriter) Write(b []byte) (int, error) {
-	for refuses(int(t.file.Fd())) {
+	for refuses(t.file) {
 		raise(syscall.SIGTTOU)
 		time.Sleep(consolePoll)
 	}
@@ -117,7 +117,7 @@ func ReadConsole(f *os.File, b []byte) (n int, err error) {
 			return f.Read(b)
 		}
 		masked(unix.SIG_BLOCK, syscall.SIGTTIN, func() { n, err = f.Read(b) })
-		if !errors.Is(err, syscall.EIO) || !background(int(f.Fd())) {
+		if !errors.Is(err, syscall.EIO) || !InBackground(f) {
 			return n, err
 		}
 	}
@@ -144,18 +144,14 @@ func awaitTyped(fd int) (terminal bool) {
 	}
 }
 
-// InBackground reports whether a file is this process's terminal, and another group has it.
-func InBackground(f *os.File) bool { return background(int(f.Fd())) }
-
 // SetConsole changes the modes of a terminal, by TCSETS or TCSETSW (ioctl_tty(2)). It reports
 // whether that is done: it is not in the background, where another has the terminal.
 func SetConsole(f *os.File, how uint, modes *unix.Termios) bool {
-	fd := int(f.Fd())
-	if background(fd) {
+	if InBackground(f) {
 		return false
 	}
 	var err error
-	masked(unix.SIG_BLOCK, syscall.SIGTTOU, func() { err = unix.IoctlSetTermios(fd, how, modes) })
+	masked(unix.SIG_BLOCK, syscall.SIGTTOU, func() { err = unix.IoctlSetTermios(int(f.Fd()), how, modes) })
 	return err == nil
 }
 

@@ -51,7 +51,7 @@ func children(pid int) (o offspring) {
 		known = true
 		for _, word := range strings.Fields(string(b)) {
 			child, err := strconv.Atoi(word)
-			_, words := stat(child)
+			words := Stat(child)
 			if err != nil || len(words) < 2 || words[1] != strconv.Itoa(pid) {
 				o.whole = false // it was removed
 			}
@@ -91,25 +91,29 @@ func childrenByParent(pid int) (o offspring) {
 	return o
 }
 
+// Children are the live children of a process, as far as they can be told.
+func Children(pid int) []int { return children(pid).live }
+
 // Look tells a live process's name and the letter of its state, proc(5); 0 if it has ended.
 func Look(pid int) (name string, state byte) {
-	name, words := stat(pid)
+	name, words := readStat(pid, "")
 	if over(words) {
 		return "", 0
 	}
 	return name, words[0][0]
 }
 
-// stat is what /proc/PID/stat says of a process: its name, which, in parentheses, may
-// hold anything, and behind it its state, its parent, and more, proc(5). No words:
-// there is no such process.
-func stat(pid int) (name string, words []string) {
-	return readStat("/proc/" + strconv.Itoa(pid) + "/stat")
+// Stat is what /proc/PID/stat has behind the name: state, parent and so on, proc(5). Nothing: there
+// is no such process.
+func Stat(pid int) []string {
+	_, words := readStat(pid, "")
+	return words
 }
 
-// readStat is stat for a process or a thread, whose file is given.
-func readStat(file string) (name string, words []string) {
-	b, err := Read(file, mostStat)
+// readStat is what the file stat says of a process, or of one of its threads, which is
+// "/task/" and a number: the name, which, in parentheses, may hold anything, and what is behind it.
+func readStat(pid int, thread string) (name string, words []string) {
+	b, err := Read("/proc/"+strconv.Itoa(pid)+thread+"/stat", mostStat)
 	begin, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
 	if err != nil || begin < 0 || end < begin {
 		return "", nil
@@ -139,9 +143,8 @@ const (
 // exiting reports whether each thread of a process, which has not been reaped, ends or has ended,
 // so that the kernel may have closed its files. It is not known of one that this user cannot see.
 func exiting(pid int) bool {
-	dir := "/proc/" + strconv.Itoa(pid) + "/task/"
 	flags := func(thread string) (flags uint64, known bool) {
-		_, words := readStat(dir + thread + "/stat")
+		_, words := readStat(pid, "/task/"+thread)
 		if len(words) <= statFlags {
 			return 0, false
 		}
@@ -151,17 +154,14 @@ func exiting(pid int) bool {
 	if first, known := flags(strconv.Itoa(pid)); !known || first&flagExiting == 0 {
 		return false
 	}
-	threads, err := os.ReadDir(dir)
+	threads, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
 	return err == nil && !slices.ContainsFunc(threads, func(e os.DirEntry) bool {
 		thread, known := flags(e.Name())
 		return known && thread&flagExiting == 0 // one that is not known has ended
 	})
 }
 
-func dead(pid int) bool {
-	_, words := stat(pid)
-	return over(words)
-}
+func dead(pid int) bool { return over(Stat(pid)) }
 
 func state(pid int) byte {
 	_, s := Look(pid)

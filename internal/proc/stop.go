@@ -51,10 +51,9 @@ const quietRounds = 3
 // stopped reports whether no thread of a process runs, or will before SIGCONT. A thread in vfork(2)
 // sleeps, D, until its child has become another program; forks tells that there is a child.
 func stopped(pid int, forks bool) bool {
-	dir := "/proc/" + strconv.Itoa(pid) + "/task/"
-	threads, err := os.ReadDir(dir)
+	threads, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
 	for _, thread := range threads {
-		_, words := readStat(dir + thread.Name() + "/stat")
+		_, words := readStat(pid, "/task/"+thread.Name())
 		if len(words) == 0 || !strings.Contains("TtZX", words[0]) && !(words[0] == "D" && forks) {
 			return false
 		}
@@ -108,7 +107,7 @@ func GroupOrphaned() bool {
 
 // parent is the parent of a process; 0: there is none that can be seen.
 func parent(pid int) int {
-	_, words := stat(pid)
+	words := Stat(pid)
 	if len(words) < 2 {
 		return 0
 	}

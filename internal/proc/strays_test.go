@@ -58,7 +58,7 @@ const threadEnds = "IBRUN_TEST_THREAD_ENDS"
 func init() {
 	if os.Getenv(threadEnds) != "" {
 		go func() {
-			for _, words := stat(os.Getpid()); words[0] != "Z"; _, words = stat(os.Getpid()) {
+			for Stat(os.Getpid())[0] != "Z" {
 				runtime.Gosched()
 			}
 			fmt.Println(os.Getpid())

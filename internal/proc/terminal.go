@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -87,10 +88,7 @@ func Resize(ours *os.File, rows, cols uint16) error {
 	err = raw.Control(func(fd uintptr) {
 		failed = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols})
 	})
-	if err != nil {
-		return err
-	}
-	return failed
+	return errors.Join(err, failed)
 }
 
 // Again is another descriptor of the same open file: closing one leaves the other.
