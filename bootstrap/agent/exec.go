@@ -27,13 +27,6 @@ type exec struct {
 	sessionSide
 }
 
-func (x *exec) poke() {
-	select {
-	case x.wake <- struct{}{}:
-	default:
-	}
-}
-
 func (x *exec) take() (queue []wire.DaemonOutput, over *core.DaemonsOver) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -49,7 +42,7 @@ func (c *controlSide) update(id uint32, change func(x *exec)) {
 		x.mu.Lock()
 		change(x)
 		x.mu.Unlock()
-		x.poke()
+		poke(x.wake)
 	}
 }
 

@@ -21,7 +21,7 @@ type link struct {
 	control []frame.Message
 	ordered []frame.Message // output, then what ends it: DaemonsEnded, Exit
 	closing bool
-	wake    chan struct{} // capacity 1; a full channel means the writer will look anyway
+	wake    chan struct{} // capacity 1
 	written chan struct{} // closed by the writer when it ends
 	lost    chan struct{} // closed by giveUp
 	lines   atomic.Bool   // what is written may be held until a line ends
@@ -46,12 +46,13 @@ func (l *link) send(m frame.Message) {
 		l.control = append(l.control, m)
 	}
 	l.mu.Unlock()
-	l.poke()
+	poke(l.wake)
 }
 
-func (l *link) poke() {
+// poke fills a channel of capacity 1, unless it is full: then its receiver will look anyway.
+func poke(wake chan<- struct{}) {
 	select {
-	case l.wake <- struct{}{}:
+	case wake <- struct{}{}:
 	default:
 	}
 }
@@ -61,7 +62,7 @@ func (l *link) finish() {
 	l.mu.Lock()
 	l.closing = true
 	l.mu.Unlock()
-	l.poke()
+	poke(l.wake)
 }
 
 // giveUp lets nobody wait for what is not written: the far side does not answer.

@@ -25,10 +25,7 @@ func (s *sessionSide) leave() { s.once.Do(func() { close(s.left) }) }
 // addRoom lets the caller send what costs n more.
 func (s *sessionSide) addRoom(n uint32) {
 	s.room += int64(n)
-	select {
-	case s.roomed <- struct{}{}:
-	default:
-	}
+	poke(s.roomed)
 }
 
 // received gives a piece of what member 0 has sent to its caller. Member 0 shall not wait for a

@@ -42,10 +42,7 @@ func (t *Tap) add(w printed) {
 		} else {
 			c.queue, c.size = append(c.queue, w), c.size+len(w.data)
 		}
-		select {
-		case wake <- struct{}{}:
-		default:
-		}
+		poke(wake)
 	}
 }
 

@@ -136,9 +136,10 @@ func (c *controlSide) putProcesses(r caller) {
 
 // processes asks the job for the processes of all ranks that run, in their order.
 func (c *controlSide) processes(gone <-chan struct{}) (all []control.Process) {
-	paths := map[*job.Program]string{}
-	for first := uint32(0); first < c.job.Load().Layout.Ranks(); first += rankwire.MaxRows {
-		count := min(rankwire.MaxRows, c.job.Load().Layout.Ranks()-first)
+	j := c.job.Load()
+	paths := pathsOf(j)
+	for first := uint32(0); first < j.Layout.Ranks(); first += rankwire.MaxRows {
+		count := min(rankwire.MaxRows, j.Layout.Ranks()-first)
 		spans := rankwire.NewSlotSpans(rankwire.SlotSpan{First: job.Slot(first), Count: count})
 		s, ok := c.ask(rankwire.Question{What: rankwire.LookAtRanks, PatienceMs: lookPatienceMs, Rows: count,
 			Ranks: spans}, gone)
@@ -149,26 +150,24 @@ func (c *controlSide) processes(gone <-chan struct{}) (all []control.Process) {
 			if row.PID == 0 {
 				continue
 			}
-			rank := c.job.Load().Layout.Rank(row.Rank)
-			base, _ := c.job.Load().Layout.SlotsOn(c.job.Load().Layout.NodeOf(row.Rank))
-			all = append(all, control.Process{Rank: uint32(rank), Local: uint32(row.Rank - base), PID: row.PID,
-				Host: row.Host, Program: c.pathOf(rank, paths)})
+			rank := j.Layout.Rank(row.Rank)
+			base, _ := j.Layout.SlotsOn(j.Layout.NodeOf(row.Rank))
+			p := control.Process{Rank: uint32(rank), Local: uint32(row.Rank - base), PID: row.PID, Host: row.Host}
+			for i := range j.Programs {
+				if j.Programs[i].Has(rank) {
+					p.Program = paths[i]
+				}
+			}
+			all = append(all, p)
 		}
 	}
 	slices.SortFunc(all, func(a, b control.Process) int { return cmp.Compare(a.Rank, b.Rank) })
 	return all
 }
 
-// pathOf is the file of a rank's program, as it is found on this node.
-func (c *controlSide) pathOf(rank job.Rank, paths map[*job.Program]string) string {
-	for i := range c.job.Load().Programs {
-		p := &c.job.Load().Programs[i]
-		if !p.Has(rank) {
-			continue
-		}
-		if path, known := paths[p]; known {
-			return path
-		}
+// pathsOf returns the file of each program, as it is found on this node.
+func pathsOf(j *job.Job) (paths []string) {
+	for _, p := range j.Programs {
 		path, err := spawn.FindProgram(p.Argv[0], p.Dir, os.Environ())
 		if err != nil {
 			path = p.Argv[0]
@@ -176,8 +175,7 @@ func (c *controlSide) pathOf(rank job.Rank, paths map[*job.Program]string) strin
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(p.Dir, path)
 		}
-		paths[p] = path
-		return path
+		paths = append(paths, path)
 	}
-	return ""
+	return paths
 }

@@ -123,12 +123,7 @@ func TestPMIxHearsItsUserOnly(t *testing.T) {
 func TestCharmHearsItsUserOnly(t *testing.T) {
 	s, events := servingCharm(t)
 	words := charm.Append(nil, charm.InitNode, 40, make([]byte, 40)...)
-	deaf(t, &s.Charm.port, events, words)
-	c, err := net.Dial("tcp4", "127.0.0.1:"+strconv.Itoa(s.Charm.number))
-	require.NoError(t, err)
-	defer c.Close()
-	_, err = c.Write(words)
-	require.NoError(t, err)
-	got := next(t, events).(CharmBytes)
-	require.Equal(t, words, got.Bytes)
+	deaf(t, &s.Charm, events, words)
+	s.Charm.dial(t, string(words))
+	require.Equal(t, words, next(t, events).(CharmBytes).Bytes)
 }

@@ -37,13 +37,6 @@ type (
 	Muted struct{ Rank job.Slot }
 )
 
-// charmPort is where programs of Charm++ connect. It is opened for the first rank that is one.
-type charmPort struct {
-	port
-	tried bool // to open it; Start's alone
-	err   error
-}
-
 // startsByCharmrun reports whether a program is of Charm++'s layer netlrts, which finds its peers
 // by a variable of charmrun's, and is not given that one already. The library is linked statically,
 // and in C++.

@@ -41,7 +41,7 @@ type control struct {
 	ended   chan struct{} // closed when the reader has ended; nil: none was started
 	queue   []letter
 	queued  int       // bytes that have not been sent
-	changed sync.Cond // under mu: of what follows or is queued
+	changed sync.Cond // under mu: the queue or a field below has changed
 	held    bool      // what the other end says is to wait
 	unheard bool      // the other end takes nothing any more, or need not be waited for
 	writer  bool
@@ -94,7 +94,7 @@ func (d *control) open() (theirs *os.File, err error) {
 	return os.NewFile(uintptr(other), "rank's control channel"), nil
 }
 
-// serve starts the reader; the rank runs.
+// serve starts the reader, which is read or readFrames; the rank runs.
 func (d *control) serve(read func()) {
 	d.mu.Lock()
 	d.ended = make(chan struct{})

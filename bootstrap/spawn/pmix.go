@@ -20,8 +20,6 @@ import (
 // pmixPort is where clients of PMIx connect. It is opened for the first rank that may be one.
 type pmixPort struct {
 	port
-	tried bool // to open it; Start's alone
-	err   error
 
 	scratchMu sync.Mutex
 	folder    *safefile.Folder // nil before a rank needs the folder, and after its removal

@@ -2,11 +2,9 @@ package spawn
 
 import (
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -39,16 +37,6 @@ func servingPMIxTo(t *testing.T, post func(Event)) *Set {
 	require.NoError(t, s.offerPMIx(), "once is enough")
 	t.Cleanup(s.PMIx.removeFolder)
 	return s
-}
-
-// call connects to the port and says something.
-func (p *pmixPort) dial(t *testing.T, words string) net.Conn {
-	c, err := net.Dial("tcp4", "127.0.0.1:"+strconv.Itoa(p.number))
-	require.NoError(t, err)
-	t.Cleanup(func() { c.Close() })
-	_, err = c.Write([]byte(words))
-	require.NoError(t, err)
-	return c
 }
 
 // Files that a client has registered go when its connection ends, and what is left with the job.

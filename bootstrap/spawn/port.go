@@ -21,7 +21,9 @@ type port struct {
 	closed func(call uint32) Event
 	post   func(Event)
 	warned bool   // of accept
-	first  func() // the same: called when somebody calls who may, before he is heard; nil: nothing, or it was
+	first  func() // of accept, which calls it before the first caller is heard; nil: nothing, or it was
+	tried  bool   // to open it, for the first rank that needs it; Start's alone
+	err    error  // of that attempt
 
 	mu     sync.Mutex
 	number int // TCP's

@@ -34,14 +34,19 @@ func (p *pmiPort) told(t *testing.T, rank uint32) (address string, id int) {
 	return address, id
 }
 
-// dial calls the port, says something and waits until the call is known.
-func dial(t *testing.T, s *Set, events <-chan Event, words string) (net.Conn, uint32) {
-	at, _ := s.PMI.told(t, 4)
-	c, err := net.Dial("tcp4", at)
+// dial connects to the port and says something.
+func (p *port) dial(t *testing.T, words string) net.Conn {
+	c, err := net.Dial("tcp4", "127.0.0.1:"+strconv.Itoa(p.number))
 	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
 	_, err = c.Write([]byte(words))
 	require.NoError(t, err)
+	return c
+}
+
+// dial calls the port, says something and waits until the call is known.
+func dial(t *testing.T, s *Set, events <-chan Event, words string) (net.Conn, uint32) {
+	c := s.PMI.dial(t, words)
 	ev, ok := next(t, events).(CallBytes)
 	require.True(t, ok)
 	require.Equal(t, words, string(ev.Words))
@@ -57,7 +62,7 @@ func TestPortNumbersAreSecret(t *testing.T) {
 		require.NoError(t, p.open(job.Node{First: 4, Ranks: 50}, func(Event) {}))
 		for rank := uint32(4); rank < 54; rank++ {
 			at, id := p.told(t, rank)
-			require.True(t, strings.HasPrefix(at, "127.0.0.1:"))
+			require.Equal(t, "127.0.0.1:"+strconv.Itoa(p.number), at)
 			require.True(t, 0 <= id && id < 1<<31)
 			seen[id] = true
 		}
@@ -143,12 +148,9 @@ func TestPortBoundsSilentCallers(t *testing.T) {
 	s.PMI.mu.Lock()
 	require.Len(t, s.PMI.silent, mostSilent)
 	s.PMI.mu.Unlock()
-	at, _ := s.PMI.told(t, 4)
-	c, err := net.Dial("tcp4", at)
-	require.NoError(t, err)
-	defer c.Close()
+	s.PMI.dial(t, "")
 	require.Equal(t, CallClosed{oldest}, next(t, events))
-	_, err = silent.Read(make([]byte, 1))
+	_, err := silent.Read(make([]byte, 1))
 	require.Error(t, err)
 	s.PMI.mu.Lock()
 	defer s.PMI.mu.Unlock()

@@ -61,6 +61,11 @@ type Config struct {
 
 // Set is the ranks of one node.
 type Set struct {
+	// The ports at which programs connect to the agent.
+	PMI   pmiPort
+	PMIx  pmixPort
+	Charm port // of programs of Charm++; the agent is their charmrun
+
 	cfg    Config
 	ranks  []*rank
 	limits []proc.RLimit // of ranks, where this process has others
@@ -69,9 +74,6 @@ type Set struct {
 	alone   bool          // no interface is to be chosen: the machine was read without them
 	recipes map[*job.Program]*recipe
 	null    *os.File // for ranks that read nothing, open as long as the agent lives; Start's alone
-	PMI     pmiPort
-	PMIx    pmixPort
-	Charm   charmPort
 
 	mpi    library // of prepareMPI
 	memory memory
@@ -94,12 +96,12 @@ type rank struct {
 	charm   bool   // it was started as a program of Charm++; Start's until the rank runs
 	// terminal says that its standard streams are a terminal.
 	terminal bool
+	control  *control
+	streams
 
 	mu       sync.Mutex
 	process  *proc.Process
 	signaled bool // while it lived, to end
-	control  *control
-	streams
 }
 
 // New makes the ranks; Start starts them.
