@@ -10,19 +10,6 @@ import (
 	"ibrun/internal/job"
 )
 
-// caller is a client of the control socket, or a tool, with the request that is being performed.
-type caller struct {
-	control.Request
-	put  func(control.Response) error
-	gone <-chan struct{} // closed when the client disconnects
-}
-
-// done sends the last response. If why is not empty, the request was not performed.
-func (r caller) done(why string) { _ = r.put(control.Response{Error: why, Done: true}) }
-
-// launching is the response to a request that must wait until all ranks run.
-const launching = "the job is being launched: ask again when its ranks run"
-
 // answer performs a request from the control socket and sends the responses with put. The channel gone is closed
 // when the client disconnects.
 func (c *controlSide) answer(request control.Request, put func(control.Response) error, gone <-chan struct{}) {

@@ -4,9 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
-	"time"
 
-	"ibrun/bootstrap/wire"
 	"ibrun/internal/job"
 	"ibrun/internal/proc"
 	"ibrun/internal/safefile"
@@ -31,54 +29,6 @@ func (e *ends) close() {
 				closed[f] = true
 			}
 		}
-	}
-}
-
-// streams are what reads and writes the standard streams of a rank or a daemon.
-type streams struct {
-	readers [3]*reader // by stream; nil: nothing to read
-	feed    *feeder    // nil: it reads no input of ours
-}
-
-// start reads and writes our side of the descriptors.
-func (s *streams) start(e *ends) {
-	for stream, f := range e.read {
-		if f != nil {
-			s.readers[stream].start(f, e.copy[stream])
-			e.read[stream], e.copy[stream] = nil, nil
-		}
-	}
-	if e.feed != nil {
-		s.feed.start(e.feed)
-		e.feed = nil
-	}
-}
-
-// drainPatience is how long a rank's output may be held open by something that
-// the rank left behind.
-const drainPatience = 2 * time.Second
-
-// drain waits for the end of the output of a process that has ended.
-func (s *streams) drain() {
-	until := time.Now().Add(drainPatience)
-	for _, r := range s.readers[1:] {
-		r.wait(max(0, time.Until(until)))
-	}
-}
-
-// input queues input, or tells of the new size of a terminal.
-func (s *streams) input(in wire.Stdin) {
-	if in.Window != (job.Window{}) {
-		s.readers[1].resize(in.Window)
-	}
-	if s.feed == nil {
-		return
-	}
-	if len(in.Data) > 0 {
-		s.feed.put(in.Data)
-	}
-	if in.EOF {
-		s.feed.end()
 	}
 }
 
