@@ -97,79 +97,17 @@ func (s Shape) Makespan(n int) time.Duration {
 	return last
 }
 
-// ClosedForm is Makespan without the tree, for the shapes that have one.
-func (s Shape) ClosedForm(n int) (time.Duration, bool) {
-	if n <= 1 {
-		return 0, true
-	}
-	c := s.Cost
-	switch s.Kind {
-	case Flat:
-		return c.REM + c.Start(n-2), true
-	case Chain:
-		return time.Duration(n-1) * c.REM, true
-	case Greedy:
-		return c.Optimum(n), true
-	case Kary:
-		return s.karyClosed(n), !c.waits() || s.K <= c.Window
-	}
-	return 0, false
-}
-
-// karyClosed looks at the two candidates for the last agent of a complete
-// k-ary tree: the last place of the deepest level, reached by the most turns
-// that are filled there, and the last place of the level above.
-func (s Shape) karyClosed(n int) time.Duration {
-	k, c := s.K, s.Cost
-	if k == 1 {
-		return time.Duration(n-1) * c.REM
-	}
-	depth, width, before := 0, 1, 1 // levels above the last, its places, agents before it
-	for n-before > width*k {
-		width *= k
-		before += width
-		depth++
-	}
-	filled := n - before // agents on level depth+1
-	full := time.Duration(depth) * (c.REM + time.Duration(k-1)*c.SEQ)
-	return max(full, time.Duration(depth+1)*c.REM+time.Duration(mostTurns(filled-1, k))*c.SEQ)
-}
-
-// mostTurns is the largest sum of base-k digits of a number in [0, last].
-func mostTurns(last, k int) int {
-	best := 0
-	sum, unit := 0, 1
-	for unit <= last/k {
-		unit *= k
-	}
-	low := 0
-	for u := unit; u > 1; u /= k {
-		low += k - 1
-	}
-	for rest := last; unit > 0; unit /= k {
-		d := rest / unit
-		if d > 0 {
-			best = max(best, sum+d-1+low)
-		}
-		sum += d
-		rest %= unit
-		low -= k - 1
-	}
-	return max(best, sum)
-}
-
 // Resolve turns Auto into the shape with the least predicted makespan for n
 // agents. Others are returned as they are.
 func (s Shape) Resolve(n int) Shape {
 	if s.Kind != Auto {
 		return s
 	}
-	best := Shape{Kind: Flat, Cost: s.Cost}
-	least, _ := best.ClosedForm(n)
-	if t := s.Cost.Optimum(n); t < least {
-		best.Kind = Greedy
+	s.Kind = Flat
+	if n > 1 && s.Cost.Optimum(n) < s.Cost.REM+s.Cost.Start(n-2) {
+		s.Kind = Greedy
 	}
-	return best
+	return s
 }
 
 // Share is how many of n nodes that nobody has begun a child should take that
