@@ -3,7 +3,6 @@ package tree
 import (
 	"math"
 	"slices"
-	"sort"
 	"time"
 
 	"ibrun/internal/job"
@@ -40,56 +39,52 @@ const mostPairs = 1 << 12
 // most REM. Without that, such a launch would have the next one planned as a chain.
 func (l *Launch) Fit() (fit Fit, ok bool) {
 	var slopes []float64
-	type point struct {
-		turn int
-		up   time.Duration // after the first start
-	}
-	var all []point
+	var all [][]time.Duration // by parent: when its children were up, after the first start
 	shortest := time.Duration(math.MaxInt64)
 	for _, list := range l.children() {
-		var points []point
+		var ups []time.Duration
 		for _, i := range list {
 			n := &l.Nodes[i]
 			if up := n.At[job.LaunchSent]; up != job.Never && !n.Local {
-				points = append(points, point{len(points), up - l.Nodes[list[0]].At[job.SessionStarted]})
+				ups = append(ups, up-l.Nodes[list[0]].At[job.SessionStarted])
 				shortest = min(shortest, n.session())
 			}
 		}
-		fit.Most = max(fit.Most, len(points))
+		fit.Most = max(fit.Most, len(ups))
 		together := l.inFlight(list)
 		if w := l.Shape.Cost.Window; w > 0 {
-			points = points[:min(w, len(points))]
+			ups = ups[:min(w, len(ups))]
 		}
-		if together >= len(points) {
-			sort.Slice(points, func(i, j int) bool { return points[i].up < points[j].up })
-			for i := range points {
-				points[i].turn = i
-			}
+		if together >= len(ups) {
+			slices.Sort(ups)
 		}
 		fit.InFlight = max(fit.InFlight, together)
-		step := 1 + len(points)*len(points)/2/mostPairs
+		step := 1 + len(ups)*len(ups)/2/mostPairs
 		at := 0
-		for a := range points {
-			for b := range points[:a] {
+		for a := range ups {
+			for b := range ups[:a] {
 				if at++; at%step == 0 {
-					slopes = append(slopes, float64(points[a].up-points[b].up)/float64(a-b))
+					slopes = append(slopes, float64(ups[a]-ups[b])/float64(a-b))
 				}
 			}
 		}
-		all = append(all, points...)
+		all = append(all, ups)
+		fit.Sessions += len(ups)
 	}
-	if len(all) == 0 {
+	if fit.Sessions == 0 {
 		return fit, false
 	}
-	fit.Sessions, fit.Window = len(all), l.Shape.Cost.Window
+	fit.Window = l.Shape.Cost.Window
 	fit.SEQ = leastCost
 	if len(slopes) > 0 {
 		slices.Sort(slopes)
 		fit.SEQ = max(fit.SEQ, time.Duration(slopes[len(slopes)/2]))
 	}
 	var rest []time.Duration
-	for _, p := range all {
-		rest = append(rest, p.up-time.Duration(p.turn)*fit.SEQ)
+	for _, ups := range all {
+		for turn, up := range ups {
+			rest = append(rest, up-time.Duration(turn)*fit.SEQ)
+		}
 	}
 	fit.REM = max(leastCost, shortest, quantile(rest, 0.5))
 	fit.SEQ = min(fit.SEQ, fit.REM)
@@ -114,25 +109,20 @@ func (l *Launch) inFlight(list []int) (most int) {
 // taken what the model says, in the tree that there was.
 func (l *Launch) Replay(c Cost) (up []time.Duration) {
 	children := l.children()
-	type place struct {
-		parent job.NodeIndex
-		at     time.Duration
-	}
-	todo := []place{{}}
-	for len(todo) > 0 {
-		p := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
+	var follow func(parent job.NodeIndex, from time.Duration)
+	follow = func(parent job.NodeIndex, from time.Duration) {
 		turn := 0
-		for _, i := range children[p.parent] {
-			at := p.at
+		for _, i := range children[parent] {
+			at := from
 			if !l.Nodes[i].Local {
 				at += c.Start(turn) + c.REM
 				turn++
 			}
 			up = append(up, at)
-			todo = append(todo, place{l.Nodes[i].Node + 1, at})
+			follow(l.Nodes[i].Node+1, at)
 		}
 	}
+	follow(0, 0)
 	slices.Sort(up)
 	return up
 }

@@ -45,34 +45,29 @@ var phaseNames = [Phases]string{"connect", "authenticate", "start", "ship", "ord
 
 func (p Phase) String() string { return phaseNames[p] }
 
-// begins says which phase a moment begins; the phase ends when the next one
-// that is known begins.
-var begins = map[job.Moment]Phase{
-	job.SessionStarted: Connect, job.Authenticating: Authenticate, job.Beginning: Begin, job.Shipping: Ship,
-	job.AgentAnswered: Order, job.ForkStarted: Spawn, job.RanksStarted: Below,
-}
-
 // Span is one phase of one node.
 type Span struct {
 	Phase    Phase
 	From, To time.Duration // since the root began
 }
 
-// order is the moments by which a node's launch is cut into spans.
+// order is the moments by which a node's launch is cut into spans. Each but the last begins the phase
+// whose number is its index; the phase ends when the next one that is known begins.
 var order = []job.Moment{job.SessionStarted, job.Authenticating, job.Beginning, job.Shipping, job.AgentAnswered,
 	job.ForkStarted, job.RanksStarted, job.ReadySent}
 
 // Spans are the phases that a node has been through.
 func (n *Node) Spans() (spans []Span) {
-	last := job.Moments
-	for _, m := range order {
+	last := -1 // the index of the last moment that is known
+	for i, m := range order {
 		if n.At[m] == job.Never {
 			continue
 		}
-		if p, ok := begins[last]; ok {
-			spans = append(spans, Span{p, n.At[last], max(n.At[last], n.At[m])})
+		if last >= 0 {
+			from := n.At[order[last]]
+			spans = append(spans, Span{Phase(last), from, max(from, n.At[m])})
 		}
-		last = m
+		last = i
 	}
 	return spans
 }
@@ -88,12 +83,8 @@ func (n *Node) Up() time.Duration {
 
 // LastUp is when the last of the agents was up, and how many there were.
 func (l *Launch) LastUp() (last time.Duration, agents int) {
-	for i := range l.Nodes {
-		if up := l.Nodes[i].Up(); up != job.Never {
-			last, agents = max(last, up), agents+1
-		}
-	}
-	return last, agents
+	ups := l.Ups()
+	return quantile(ups, 1), len(ups)
 }
 
 // End is the last moment of all.

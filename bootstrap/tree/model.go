@@ -70,29 +70,19 @@ func (c Cost) Optimum(n int) time.Duration {
 //	launch(child i) = launch(parent) + Start(i) + REM
 //
 // It follows the tree itself, and so holds for every shape.
-func (s Shape) Makespan(n int) time.Duration {
-	type place struct {
-		level, n int
-		at       time.Duration
-	}
-	type key struct{ level, n int }
-	// Subtrees of one size at one level are alike: each is followed once, from
-	// the latest of its launches on.
-	todo := []place{{0, n, 0}}
-	var last time.Duration
-	for len(todo) > 0 {
-		next := map[key]time.Duration{}
-		for _, p := range todo {
-			last = max(last, p.at)
-			for i, size := range s.Split(p.level, p.n) {
-				k := key{p.level + 1, size}
-				next[k] = max(next[k], p.at+s.Cost.Start(i)+s.Cost.REM)
+func (s Shape) Makespan(n int) (last time.Duration) {
+	// Subtrees of one size at one level are alike: each is followed once, from the latest of its
+	// launches on.
+	latest := map[int]time.Duration{n: 0} // launches of one level, by the size of the subtree
+	for level := 0; len(latest) > 0; level++ {
+		next := map[int]time.Duration{}
+		for n, at := range latest {
+			last = max(last, at)
+			for i, size := range s.Split(level, n) {
+				next[size] = max(next[size], at+s.Cost.Start(i)+s.Cost.REM)
 			}
 		}
-		todo = todo[:0]
-		for k, at := range next {
-			todo = append(todo, place{k.level, k.n, at})
-		}
+		latest = next
 	}
 	return last
 }

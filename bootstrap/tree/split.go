@@ -1,6 +1,9 @@
 package tree
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // Split returns the sizes of the children's subtrees, in launch order, of an
 // agent at the given level (the root is 0) whose own subtree has n agents,
@@ -24,22 +27,14 @@ func (s Shape) Split(level, n int) []int {
 	case Greedy:
 		return splitGreedy(s.Cost, n)
 	}
-	return ones(n - 1)
-}
-
-func ones(n int) []int {
-	list := make([]int, n)
-	for i := range list {
-		list[i] = 1
-	}
-	return list
+	return slices.Repeat([]int{1}, n-1)
 }
 
 // splitKary splits the complete k-ary tree of n nodes that is filled breadth
 // first: all levels but the last are full, and the last is filled from the left.
 func splitKary(k, n int) []int {
 	if n-1 <= k {
-		return ones(n - 1)
+		return slices.Repeat([]int{1}, n-1)
 	}
 	if k == 1 {
 		return []int{n - 1}
