@@ -70,11 +70,7 @@ func top(name string, fsys fs.FS) (fs.FS, error) {
 }
 
 func isDir(r *rooted, name string) bool {
-	at, err := r.real(name, true)
-	if err != nil {
-		return false
-	}
-	e, err := r.look(at)
+	_, e, err := r.find("stat", name, true)
 	return err == nil && e.kind == fs.ModeDir
 }
 

@@ -36,13 +36,9 @@ func NewRecorder(under fs.FS) *Recorder {
 
 // Open reads a whole file, or lists a folder, and returns what is recorded of it.
 func (r *Recorder) Open(name string) (fs.File, error) {
-	at, err := r.real(name, true)
+	at, e, err := r.find("open", name, true)
 	if err != nil {
-		return nil, failed("open", name, err)
-	}
-	e, err := r.look(at)
-	if err != nil {
-		return nil, failed("open", name, err)
+		return nil, err
 	}
 	if e.kind == fs.ModeDir {
 		if err := r.list(at); err != nil {
@@ -60,11 +56,11 @@ func (r *Recorder) Open(name string) (fs.File, error) {
 
 // ReadDir lists a folder.
 func (r *Recorder) ReadDir(name string) ([]fs.DirEntry, error) {
-	at, err := r.real(name, true)
-	if err == nil {
-		err = r.list(at)
-	}
+	at, _, err := r.find("readdir", name, true)
 	if err != nil {
+		return nil, err
+	}
+	if err := r.list(at); err != nil {
 		return nil, failed("readdir", name, err)
 	}
 	return fs.ReadDir(r.under, at)
@@ -73,18 +69,14 @@ func (r *Recorder) ReadDir(name string) ([]fs.DirEntry, error) {
 // Lstat describes a file, a folder or a link. A file is read, so that it is
 // in the tar.
 func (r *Recorder) Lstat(name string) (fs.FileInfo, error) {
-	found, err := r.rooted.Lstat(name)
+	at, e, err := r.find("lstat", name, false)
 	if err != nil {
 		return nil, err
 	}
-	at, err := r.real(name, false)
-	if err != nil {
-		return nil, failed("lstat", name, err)
-	}
-	if e, err := r.look(at); err == nil && e.kind == 0 {
+	if e.kind == 0 {
 		_, _ = r.read(at) // what cannot be read is left out
 	}
-	return found, nil
+	return fs.Lstat(r.under, at)
 }
 
 // list remembers what is in a folder.

@@ -115,53 +115,57 @@ func failed(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: name, Err: err}
 }
 
+// find returns the path without links that a name leads to, and what is there. If the name's end is a
+// link, it is only followed if the caller says so. The error is an *fs.PathError of op.
+func (r *rooted) find(op, name string, follow bool) (at string, e entry, err error) {
+	if at, err = r.real(name, follow); err == nil {
+		e, err = r.look(at)
+	}
+	if err != nil {
+		return "", entry{}, failed(op, name, err)
+	}
+	return at, e, nil
+}
+
 // Open opens a file or a folder. A pipe or a device, which could block, is
 // refused.
 func (r *rooted) Open(name string) (fs.File, error) {
-	at, err := r.real(name, true)
+	at, e, err := r.find("open", name, true)
 	if err != nil {
-		return nil, failed("open", name, err)
+		return nil, err
 	}
-	e, err := r.look(at)
-	if err == nil && e.kind != 0 && e.kind != fs.ModeDir {
-		err = errKind
-	}
-	if err != nil {
-		return nil, failed("open", name, err)
+	if e.kind != 0 && e.kind != fs.ModeDir {
+		return nil, failed("open", name, errKind)
 	}
 	return r.under.Open(at)
 }
 
 // ReadDir lists a folder.
 func (r *rooted) ReadDir(name string) ([]fs.DirEntry, error) {
-	at, err := r.real(name, true)
+	at, _, err := r.find("readdir", name, true)
 	if err != nil {
-		return nil, failed("readdir", name, err)
+		return nil, err
 	}
 	return fs.ReadDir(r.under, at)
 }
 
 // Lstat describes a file, a folder or a link.
 func (r *rooted) Lstat(name string) (fs.FileInfo, error) {
-	at, err := r.real(name, false)
+	at, _, err := r.find("lstat", name, false)
 	if err != nil {
-		return nil, failed("lstat", name, err)
+		return nil, err
 	}
 	return fs.Lstat(r.under, at)
 }
 
 // ReadLink is where a link leads, as it is written.
 func (r *rooted) ReadLink(name string) (string, error) {
-	at, err := r.real(name, false)
+	_, e, err := r.find("readlink", name, false)
 	if err != nil {
-		return "", failed("readlink", name, err)
+		return "", err
 	}
-	e, err := r.look(at)
-	if err == nil && e.kind != fs.ModeSymlink {
-		err = fs.ErrInvalid
-	}
-	if err != nil {
-		return "", failed("readlink", name, err)
+	if e.kind != fs.ModeSymlink {
+		return "", failed("readlink", name, fs.ErrInvalid)
 	}
 	return e.target, nil
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -110,10 +111,7 @@ func (n *node) Sys() any           { return nil }
 
 // open makes an fs.File of a node.
 func (n *node) open() *openNode {
-	under := slices.SortedFunc(slices.Values(n.under), func(a, b *node) int {
-		return bytes.Compare([]byte(a.name),
-			[]byte(b.name))
-	})
+	under := slices.SortedFunc(slices.Values(n.under), func(a, b *node) int { return strings.Compare(a.name, b.name) })
 	return &openNode{bytes.NewReader(n.text), n, under}
 }
 
