@@ -3,11 +3,11 @@ package remote
 import (
 	"bufio"
 	"encoding/hex"
-	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -33,23 +33,18 @@ func (ses *Session) Evidence() (e Evidence, known bool) {
 	if ses.local {
 		return e, true
 	}
-	inodes := ses.line.inodes()
-	return evidence(func(s tcpSocket) bool { return inodes[s.inode] })
+	inodes := ses.inodes()
+	return evidence(func(s tcpSocket) bool { return slices.Contains(inodes, s.inode) })
 }
 
 // UpstreamEvidence is about the link to the parent, from the agent's side: its
 // own descriptors, or the connection that sshd named.
 func UpstreamEvidence() (e Evidence, known bool) {
-	inodes := map[string]bool{}
 	up := upstream.Load()
 	if up == nil {
 		up = &upLink{in: 0, out: 1, connection: os.Getenv("SSH_CONNECTION")}
 	}
-	for _, fd := range []int{up.in, up.out} {
-		for _, n := range sockets("/proc/self/fd/" + strconv.Itoa(fd)) {
-			inodes[n] = true
-		}
-	}
+	inodes := slices.Concat(sockets("/proc/self/fd/"+strconv.Itoa(up.in)), sockets("/proc/self/fd/"+strconv.Itoa(up.out)))
 	words := strings.Fields(up.connection)
 	var local, remote netip.AddrPort
 	if len(words) == 4 {
@@ -58,7 +53,7 @@ func UpstreamEvidence() (e Evidence, known bool) {
 		return e, up.connection == "" && os.Getppid() > 0 && isPipe(up.in)
 	}
 	return evidence(func(s tcpSocket) bool {
-		return inodes[s.inode] || local.IsValid() && s.local == local && s.remote == remote
+		return slices.Contains(inodes, s.inode) || local.IsValid() && s.local == local && s.remote == remote
 	})
 }
 
@@ -103,17 +98,6 @@ func LocalAddress() string {
 func isPipe(fd int) bool {
 	var st syscall.Stat_t
 	return syscall.Fstat(fd, &st) == nil && st.Mode&syscall.S_IFMT == syscall.S_IFIFO
-}
-
-func family(pid int) []int {
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	var children []int
-	for _, w := range strings.Fields(string(b)) {
-		if k, err := strconv.Atoi(w); err == nil {
-			children = append(children, k)
-		}
-	}
-	return children
 }
 
 // sockets returns the inodes of the sockets among some descriptors.

@@ -18,15 +18,15 @@ type connection struct {
 	*native.Session
 }
 
-func (c connection) pids() []int { return nil }
+func (c connection) Pids() []int { return nil }
 
-func (c connection) inodes() map[string]bool { return map[string]bool{c.Inode(): true} }
+func (c connection) inodes() []string { return []string{c.Inode()} }
 
 func (c connection) abandon() { c.Abandon() }
 
 func (c connection) setLimit(t time.Time) { c.Limit(t) }
 
-func (c connection) release() {} // it holds nothing when it has ended
+func (c connection) Release() {} // it holds nothing when it has ended
 
 func (c connection) drained() <-chan struct{} { return c.Done() }
 

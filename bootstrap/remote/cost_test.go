@@ -15,7 +15,7 @@ type ofProcess struct {
 	pid int
 }
 
-func (o ofProcess) pids() []int { return []int{o.pid} }
+func (o ofProcess) Pids() []int { return []int{o.pid} }
 
 // What this process computes counts, and so does a session's process while the session is on its
 // way.

@@ -148,7 +148,7 @@ func (ses *Session) look(e *Error, t Target) {
 // loginClues are those that may be in what the session printed: none if this
 // process logged in itself, or the launcher did and what it ran ended.
 func (ses *Session) loginClues() []clue {
-	code := ses.line.end().code
+	code := ses.end().code
 	if ses.launcher == "" || ses.launcher == "ssh" && code != sshFailed || code == notRun || code == notFound {
 		return nil
 	}
@@ -191,7 +191,7 @@ const maxSignal = 64
 
 // ended says how the session ended, once it has, as a sentence's beginning.
 func (ses *Session) ended() string {
-	e := ses.line.end()
+	e := ses.end()
 	who, command := "its agent", "its reaper"
 	if ses.phase != Agent {
 		who, command = "the command there", "the command there"
@@ -237,7 +237,7 @@ func (ses *Session) Cause() string {
 		return cause
 	}
 	cause := ses.ended()
-	if line := lastLine(ses.stderr.String()); line != "" && ses.launcher == "ssh" && ses.line.end().code == sshFailed {
+	if line := lastLine(ses.stderr.String()); line != "" && ses.launcher == "ssh" && ses.end().code == sshFailed {
 		cause += ": " + line
 	}
 	return cause

@@ -20,13 +20,13 @@ type over struct{ how ending }
 
 func (over) Kill()                    {}
 func (over) abandon()                 {}
-func (over) pids() []int              { return nil }
-func (over) inodes() map[string]bool  { return nil }
+func (over) Pids() []int              { return nil }
+func (over) inodes() []string         { return nil }
 func (over) setLimit(time.Time)       {}
 func (o over) end() ending            { return o.how }
 func (over) Done() <-chan struct{}    { return closedChannel }
 func (over) drained() <-chan struct{} { return closedChannel }
-func (over) release()                 {}
+func (over) Release()                 {}
 
 var closedChannel = func() chan struct{} {
 	c := make(chan struct{})

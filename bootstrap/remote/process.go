@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -146,15 +147,15 @@ func (p *process) abandon() {
 	p.Kill()
 }
 
-// pids has none after the end: the number may be another process's then.
-func (p *process) pids() []int {
+// Pids has none after the end: the number may be another process's then.
+func (p *process) Pids() []int {
 	if p.Ended() {
 		return nil
 	}
 	return []int{p.Pid()}
 }
 
-func (p *process) release() { p.out.Close() }
+func (p *process) Release() { p.out.Close() }
 
 func (p *process) drained() <-chan struct{} { return p.drain }
 
@@ -171,11 +172,12 @@ func (p *process) end() ending {
 	return ending{code: s.ExitStatus()}
 }
 
-func (p *process) inodes() map[string]bool {
-	found := map[string]bool{}
-	for _, pid := range append(p.pids(), family(p.Pid())...) {
-		for _, n := range sockets("/proc/" + strconv.Itoa(pid) + "/fd/*") {
-			found[n] = true
+// inodes has those of the process and its children.
+func (p *process) inodes() (found []string) {
+	for _, pid := range p.Pids() {
+		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+		for _, one := range append(strings.Fields(string(children)), strconv.Itoa(pid)) {
+			found = append(found, sockets("/proc/"+one+"/fd/*")...)
 		}
 	}
 	return found

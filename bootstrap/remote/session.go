@@ -19,6 +19,7 @@ import (
 // Session is a remote shell in which an agent runs. When Start has returned, Stdin and Stdout are the link to the
 // agent. The caller reads and writes them until the session ends.
 type Session struct {
+	line
 	Stdin    io.WriteCloser
 	Stdout   io.Reader
 	local    bool
@@ -26,7 +27,6 @@ type Session struct {
 	launcher string // name of the program that carries it, such as ssh; empty: none does
 	shared   int    // number of sessions that the program carries; 0: only this one
 	began    time.Time
-	line     line
 	stderr   tail
 	noise    []byte    // output on Stdout before the agent's first line
 	phase    Phase     // Begin, Ship or Agent
@@ -35,15 +35,21 @@ type Session struct {
 
 // line carries a session. It is a process of a launcher, a connection of package native, or a member of a step.
 type line interface {
-	Kill()    // ends the line
-	abandon() // as Kill, but also ends a remote command that does not read its input
+	// Kill ends the session. The starter of a resource manager is killed only if it does not end by itself within 1 s,
+	// or within 5 s if it carries several sessions.
+	Kill()
+	// Done returns a channel that is closed when the session has ended.
 	Done() <-chan struct{}
+	// Pids returns the IDs of this machine's processes that belong to the line. It returns nil if this process itself is
+	// the ssh client.
+	Pids() []int
+	// Release closes the session's output. The caller must not read Stdout any more.
+	Release()
+	abandon()                 // as Kill, but also ends a remote command that does not read its input
 	end() ending              // valid when Done is closed
-	pids() []int              // IDs of this machine's processes that belong to the line
-	inodes() map[string]bool  // inode numbers of its sockets, in decimal
+	inodes() []string         // inode numbers of its sockets, in decimal
 	setLimit(time.Time)       // reads and writes fail then, or the line is abandoned; zero: never
 	drained() <-chan struct{} // closed when all of standard error has been read
-	release()                 // frees the output; call it after the last read
 }
 
 // ending describes how a session ended, as far as the line knows.
@@ -145,7 +151,7 @@ func (ses *Session) allow(most time.Duration) {
 	if most > 0 {
 		ses.limit = time.Now().Add(most)
 	}
-	ses.line.setLimit(ses.limit)
+	ses.setLimit(ses.limit)
 }
 
 // marked returns the mark in a line and the words after it, or "" if the line has no mark. Other output without a
@@ -217,22 +223,8 @@ func (ses *Session) ship(most time.Duration, unpacks bool) error {
 	}
 }
 
-// Pids returns the IDs of the processes that belong to the session. It returns nil if this process itself is the ssh
-// client.
-func (ses *Session) Pids() []int { return ses.line.pids() }
-
-// Kill ends the session. The starter of a resource manager is killed only if it does not end by itself within 1 s, or
-// within 5 s if it carries several sessions.
-func (ses *Session) Kill() { ses.line.Kill() }
-
 // Managed reports whether the starter of a resource manager, such as srun, carries the session.
 func (ses *Session) Managed() bool { return ses.managed }
-
-// Release closes the session's output. The caller must not read Stdout any more.
-func (ses *Session) Release() { ses.line.release() }
-
-// Done returns a channel that is closed when the session has ended.
-func (ses *Session) Done() <-chan struct{} { return ses.line.Done() }
 
 // Tail returns the last lines that the session printed on standard error, and before the agent's first line on standard
 // output. If the agent crashed, the stack traces of Go's runtime are left out.
@@ -263,7 +255,7 @@ func (ses *Session) leave(ctx context.Context) {
 // drain waits up to stderrWait until all of standard error has been read.
 func (ses *Session) drain() {
 	select {
-	case <-ses.line.drained():
+	case <-ses.drained():
 	case <-time.After(stderrWait):
 	}
 }

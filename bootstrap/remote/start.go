@@ -49,7 +49,7 @@ func (s *Starter) attempt(ctx context.Context, t Target, progress func(Phase)) (
 	}
 	s.came(session)
 	defer s.left(session)
-	stop := context.AfterFunc(ctx, session.line.abandon)
+	stop := context.AfterFunc(ctx, session.abandon)
 	defer stop()
 	err = session.meet(t, s.most(t), progress)
 	if err == nil {
@@ -58,7 +58,7 @@ func (s *Starter) attempt(ctx context.Context, t Target, progress func(Phase)) (
 	if errors.Is(err, io.EOF) {
 		session.leave(ctx)
 	}
-	session.line.abandon()
+	session.abandon()
 	<-session.Done()
 	if errors.Is(err, errOther) && !t.other {
 		return nil, err

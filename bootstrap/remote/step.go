@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -233,7 +232,7 @@ func (s *step) follow() {
 	s.srun.Release()
 	s.aloneAll()
 	for _, m := range s.members {
-		m.finish(s.srun.line.end())
+		m.finish(s.srun.end())
 	}
 }
 
@@ -346,24 +345,17 @@ func (m *member) Done() <-chan struct{} { return m.over }
 
 func (m *member) end() ending { return m.how }
 
-func (m *member) pids() []int { return m.srun.Pids() }
+func (m *member) Pids() []int { return m.srun.Pids() }
 
-func (m *member) inodes() map[string]bool {
-	found := map[string]bool{}
-	raw, err := m.conn.SyscallConn()
-	if err != nil {
-		return found
+func (m *member) inodes() (found []string) {
+	if raw, err := m.conn.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { found = sockets(fmt.Sprintf("/proc/self/fd/%d", fd)) })
 	}
-	_ = raw.Control(func(fd uintptr) {
-		for _, n := range sockets("/proc/" + strconv.Itoa(os.Getpid()) + "/fd/" + strconv.Itoa(int(fd))) {
-			found[n] = true
-		}
-	})
 	return found
 }
 
 func (m *member) setLimit(t time.Time) { _ = m.conn.SetDeadline(t) }
 
-func (m *member) drained() <-chan struct{} { return m.srun.line.drained() }
+func (m *member) drained() <-chan struct{} { return m.srun.drained() }
 
-func (m *member) release() { m.conn.Close() }
+func (m *member) Release() { m.conn.Close() }
