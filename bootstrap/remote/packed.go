@@ -19,31 +19,23 @@ import (
 	"ibrun/internal/build"
 )
 
-// packedFile is an open file with the binary of this process, compressed with gzip. It stays open until the process
-// ends.
-type packedFile struct {
-	*os.File
-	size int64 // bytes
-}
-
 // arrivedPacked is the compressed binary that the parent has sent to a temporary folder. Arrive sets it and removes the
 // folder. It is nil if the parent sent nothing, sent the plain binary, or sent it to the cache.
 var arrivedPacked *os.File
 
 // packed returns the compressed binary of this process: arrivedPacked or the file in the cache. If there is neither, it
-// compresses the binary, and stores the result in the cache for the next job if the cache can be written.
-var packed = sync.OnceValues(func() (*packedFile, error) {
+// compresses the binary, and stores the result in the cache for the next job if the cache can be written. The file stays
+// open until the process ends.
+var packed = sync.OnceValues(func() (*io.SectionReader, error) {
 	if arrivedPacked != nil {
 		return sized(arrivedPacked)
 	}
 	dir := cacheDir()
 	path := filepath.Join(dir, cachedName()+packedSuffix)
-	if f, err := openPacked(path); err == nil {
+	f, err := openPacked(path)
+	if err == nil {
 		use(path)
-		return sized(f)
-	}
-	f, err := newPacked(dir)
-	if err != nil {
+	} else if f, err = newPacked(dir); err != nil {
 		return nil, fmt.Errorf("compress this binary: %w", err)
 	}
 	return sized(f)
@@ -91,13 +83,13 @@ func checkTrailer(f *os.File) error {
 	return nil
 }
 
-// sized returns f with its size.
-func sized(f *os.File) (*packedFile, error) {
+// sized returns a reader of f, which knows the size of f.
+func sized(f *os.File) (*io.SectionReader, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
-	return &packedFile{f, info.Size()}, nil
+	return io.NewSectionReader(f, 0, info.Size()), nil
 }
 
 // newPacked compresses this binary to a file in dir, a cache folder. If that fails, it compresses to a file in memory

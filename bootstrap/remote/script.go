@@ -141,7 +141,7 @@ func installer(most time.Duration, role string) (string, error) {
 	}
 	packedSize := int64(0) // if there is no compressed binary, the parent sends the plain one
 	if p, err := packed(); err == nil {
-		packedSize = p.size
+		packedSize = p.Size()
 	}
 	seconds := func(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second)+1, 10) }
 	bytes := func(n int64) string { return strconv.FormatInt(n, 10) }

@@ -197,7 +197,7 @@ func (ses *Session) ship(most time.Duration, unpacks bool) error {
 		if err != nil {
 			return err
 		}
-		f = io.NewSectionReader(p, 0, p.size)
+		f = io.NewSectionReader(p, 0, p.Size())
 	} else {
 		plain, err := build.Open()
 		if err != nil {
