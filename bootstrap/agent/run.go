@@ -122,11 +122,11 @@ func (l *loop) perform(e core.Effect) (last bool) {
 // launched creates the starter of sessions and stores the settings of the job j. It returns an error if the launcher of
 // the job is not usable.
 func (l *loop) launched(j *job.Job) error {
-	opt := remote.Options{}
+	var notify func(text string)
 	if j.Launch.Verbose {
-		opt.Notify = func(text string) { l.post(core.Notice{Text: text}) }
+		notify = func(text string) { l.post(core.Notice{Text: text}) }
 	}
-	s, err := remote.New(j.Launch, opt)
+	s, err := remote.New(j.Launch, notify)
 	l.starter, l.timed, l.jobID, l.lines = s, j.Launch.Timed, j.ID, j.Launch.LineBuffered()
 	if l.up != nil {
 		l.up.lines.Store(l.lines)

@@ -2,7 +2,6 @@ package remote
 
 import (
 	"os"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +15,7 @@ import (
 type allocStarter struct {
 	words   []string
 	runs    bool     // what it starts are words; others join them, and have a shell read that
-	keeps   []string // names, as globs, of the only variables that it is to see; nil: all
+	keeps   []string // names of the only variables that it is to see; nil: all
 	numbers []numbered
 }
 
@@ -115,7 +114,7 @@ func (m *allocStarter) environ() []string {
 	}
 	return slices.DeleteFunc(env, func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
-		return !slices.ContainsFunc(m.keeps, func(glob string) bool { ok, _ := path.Match(glob, name); return ok })
+		return !slices.Contains(m.keeps, name)
 	})
 }
 

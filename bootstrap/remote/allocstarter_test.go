@@ -31,7 +31,7 @@ func managed(t *testing.T, how job.LaunchOptions, script string) (s *Starter, ca
 	require.NoError(t, executable.Write(path, []byte(text)))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	how.Timeout = waitfor.Deadline
-	s, err := New(how, Options{})
+	s, err := New(how, nil)
 	require.NoError(t, err)
 	require.NoError(t, s.Check())
 	return s, called
@@ -81,10 +81,10 @@ func TestArgumentsOfManagers(t *testing.T) {
 	how = job.LaunchOptions{Launcher: "slurm", Starter: []string{"srun", "-w%h", "-u"}, Args: []string{"--mem=1"}}
 	require.Equal(t, []string{"srun", "-wa", "-u", "--mem=1", "/bin/sh", "-c", "true"},
 		newAllocStarter(how).argv("true", "a"))
-	s, err := New(how, Options{})
+	s, err := New(how, nil)
 	require.NoError(t, err)
 	require.Equal(t, "srun -wa -u --mem=1 /bin/sh -c true", s.trial(Target{Host: "a"}))
-	_, err = New(job.LaunchOptions{Launcher: "slurm"}, Options{})
+	_, err = New(job.LaunchOptions{Launcher: "slurm"}, nil)
 	require.ErrorContains(t, err, "unknown launcher")
 }
 
@@ -96,7 +96,7 @@ func TestJoinsPBS(t *testing.T) {
 	agent := filepath.Join(dir, "agent")
 	require.NoError(t, executable.Write(agent, []byte("#!/bin/sh\necho $$ $1\n")))
 	how := job.LaunchOptions{Launcher: "pbs", Starter: []string{attach, "-j", "12[3].server", "-p"}, AgentPath: agent}
-	s, err := New(how, Options{})
+	s, err := New(how, nil)
 	require.NoError(t, err)
 	require.True(t, s.native)
 	out := look(t, "/bin/sh", os.Getuid(), s.command(Target{}))
@@ -104,7 +104,7 @@ func TestJoinsPBS(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "-j 12[3].server -p "+strings.Fields(out)[0]+"\n", string(joined))
 	how.AgentPath = ""
-	s, err = New(how, Options{})
+	s, err = New(how, nil)
 	require.NoError(t, err)
 	require.Contains(t, s.command(Target{}), `"-j" "12[3].server" "-p" $$`)
 }

@@ -71,9 +71,6 @@ func (s *Starter) Ran() time.Duration {
 func (s *Starter) came(ses *Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.coming == nil {
-		s.coming = map[*Session]bool{}
-	}
 	s.coming[ses] = true
 }
 

@@ -93,7 +93,7 @@ func TestEndsAreNamed(t *testing.T) {
 
 // The same before the agent spoke, where the shell may be what failed.
 func TestFailuresOfTheCommand(t *testing.T) {
-	s, err := New(job.LaunchOptions{Launcher: "ssh", Timeout: time.Second}, Options{})
+	s, err := New(job.LaunchOptions{Launcher: "ssh", Timeout: time.Second}, nil)
 	require.NoError(t, err)
 	for _, c := range []struct {
 		launcher string

@@ -19,21 +19,13 @@ import (
 	"ibrun/internal/job"
 )
 
-// Options holds optional settings for New. The zero value is valid.
-type Options struct {
-	Rand func() float64 // returns a number in [0, 1) for the waits between attempts; nil: math/rand/v2
-	// Notify is called with texts for the user, such as the reason that the program ssh is used for a host. It is
-	// called once for each reason, from any goroutine. If Notify is nil, the texts are dropped.
-	Notify func(text string)
-}
-
 // Starter opens sessions. It is safe for concurrent use.
 type Starter struct {
 	how      job.LaunchOptions
-	prefix   []string // the launcher with its arguments, up to the host
-	dashes   bool     // the launcher is ssh: it accepts "--" and ServerAliveInterval
-	local    bool     // all agents run on this machine: no launcher is used
-	jitter   func() float64
+	prefix   []string                      // the launcher with its arguments, up to the host
+	dashes   bool                          // the launcher is ssh: it accepts "--" and ServerAliveInterval
+	local    bool                          // all agents run on this machine: no launcher is used
+	jitter   func() float64                // returns a number in [0, 1) for the waits between attempts
 	alloc    *allocStarter                 // the starter of a resource manager; nil: the launcher is another program
 	script   func() string                 // returns the remote command; lazy, because most agents open no session
 	native   bool                          // open ssh sessions with package native, where its client can
@@ -46,13 +38,13 @@ type Starter struct {
 	ran      map[int]time.Duration // CPU and waiting time by process ID at the last call of Ran; used only by Ran
 }
 
-// New returns a starter for the launcher and the options in how. It returns an error if the launcher is unknown.
-func New(how job.LaunchOptions, opt Options) (*Starter, error) {
-	s := &Starter{how: how, jitter: opt.Rand, notify: opt.Notify, system: sync.OnceValues(native.Here)}
+// New returns a starter for the launcher and the options in how. It returns an error if the launcher is unknown. The
+// starter calls notify with texts for the user, such as the reason that the program ssh is used for a host. It calls
+// notify once for each reason, from any goroutine. If notify is nil, the texts are dropped.
+func New(how job.LaunchOptions, notify func(text string)) (*Starter, error) {
+	s := &Starter{how: how, jitter: rand.Float64, notify: notify, system: sync.OnceValues(native.Here),
+		coming: map[*Session]bool{}}
 	s.script = sync.OnceValue(func() string { return command(how, build.Path(), s.role()) })
-	if s.jitter == nil {
-		s.jitter = rand.Float64
-	}
 	switch {
 	case len(how.Exec) > 0:
 		s.prefix = append(append(s.prefix, how.Exec...), how.Args...)

@@ -67,8 +67,9 @@ func TestMarks(t *testing.T) {
 func fake(t *testing.T, script string, timeout time.Duration) *Starter {
 	f := filepath.Join(t.TempDir(), "launcher")
 	require.NoError(t, executable.Write(f, []byte("#!/bin/sh\n"+script+"\n")))
-	s, err := New(job.LaunchOptions{Exec: []string{f}, Timeout: timeout}, Options{Rand: func() float64 { return 0 }})
+	s, err := New(job.LaunchOptions{Exec: []string{f}, Timeout: timeout}, nil)
 	require.NoError(t, err)
+	s.jitter = func() float64 { return 0 }
 	return s
 }
 
@@ -159,7 +160,7 @@ func TestLeftToSSH(t *testing.T) {
 	require.NoError(t, executable.Write(filepath.Join(dir, "ssh"), []byte("#!/bin/sh\n"+agent+"\n")))
 	how := job.LaunchOptions{Launcher: "ssh", Args: []string{"-J", "gate"}, Timeout: waitfor.Deadline}
 	var notices []string
-	s, err := New(how, Options{Notify: func(text string) { notices = append(notices, text) }})
+	s, err := New(how, func(text string) { notices = append(notices, text) })
 	require.NoError(t, err)
 	require.NoError(t, s.Check())
 	for _, host := range []string{"a", "b"} {
@@ -171,14 +172,14 @@ func TestLeftToSSH(t *testing.T) {
 			"that is noticed after 12 s",
 	}, notices)
 	how.SSH = "native"
-	s, err = New(how, Options{})
+	s, err = New(how, nil)
 	require.NoError(t, err)
 	_, err = s.Start(context.Background(), Target{Host: "a"}, func(Phase) {})
 	require.ErrorContains(t, err, "leave --ssh native out")
 	require.NoError(t, os.Remove(filepath.Join(dir, "ssh")))
 	t.Setenv("PATH", dir)
 	how.SSH = "auto"
-	s, err = New(how, Options{})
+	s, err = New(how, nil)
 	require.NoError(t, err)
 	_, err = s.Start(context.Background(), Target{Host: "a"}, func(Phase) {})
 	require.ErrorContains(t, err, "--ssh-args: -J; exec: \"ssh\"")
@@ -210,7 +211,7 @@ func TestAliveInterval(t *testing.T) {
 	} {
 		var notices []string
 		notify := func(text string) { notices = append(notices, text) }
-		s, err := New(job.LaunchOptions{Launcher: "ssh", Args: strings.Fields(c.args)}, Options{Notify: notify})
+		s, err := New(job.LaunchOptions{Launcher: "ssh", Args: strings.Fields(c.args)}, notify)
 		require.NoError(t, err)
 		s.system = func() (native.System, error) { return write(c.config), nil }
 		for range 2 {
@@ -226,7 +227,7 @@ func TestDashedHostIsRefused(t *testing.T) {
 	_, err := fake(t, "exit 0", waitfor.Deadline).Start(context.Background(), Target{Host: "-oProxyCommand=x"},
 		func(Phase) {})
 	require.ErrorContains(t, err, "not a host name")
-	s, err := New(job.LaunchOptions{Launcher: "ssh"}, Options{})
+	s, err := New(job.LaunchOptions{Launcher: "ssh"}, nil)
 	require.NoError(t, err)
 	argv := strings.Join(s.argv(Target{Host: "h", User: "u"}), " ")
 	require.Contains(t, argv, "-l u -- h exec /bin/sh")

@@ -61,7 +61,7 @@ func stepped(t *testing.T, tasks map[string]string) (*Starter, map[string]*Targe
 	}
 	how := job.LaunchOptions{Launcher: "slurm", Timeout: time.Hour,
 		Starter: []string{filepath.Join(dir, "srun"), "-n%c", "--nodelist=%h"}}
-	s, err := New(how, Options{})
+	s, err := New(how, nil)
 	require.NoError(t, err)
 	s.Share(all)
 	return s, targets, func() []string {
@@ -217,7 +217,7 @@ func TestShares(t *testing.T) {
 	} {
 		how := how
 		c.change(&how)
-		s, err := New(how, Options{})
+		s, err := New(how, nil)
 		require.NoError(t, err)
 		shared, all := 0, []*Target{{Host: "a"}, {Host: "n1"}, {Host: "n2"}, {Host: "n1", Local: true}}
 		s.Share(all)

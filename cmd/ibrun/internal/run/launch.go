@@ -88,7 +88,7 @@ func Prepared(p *plan.Plan, err error) (*plan.Plan, error) {
 
 // Job runs the job of plan p to its end. It sets the fields of cfg that p and at determine.
 func Job(p *plan.Plan, at plan.Surroundings, cfg agent.RootConfig) (core.Outcome, error) {
-	starter, err := remote.New(p.Job.Launch, remote.Options{})
+	starter, err := remote.New(p.Job.Launch, nil)
 	if err == nil && (p.Nodes.Len() > 1 || p.Here < 0) {
 		err = starter.Check()
 	}
