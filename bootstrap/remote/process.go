@@ -60,36 +60,31 @@ func (s *Starter) carry(ses *Session, c carrier) error {
 		}
 		path = p
 	}
-	var ends [3][2]*os.File // of the pipes for descriptors 0, 1 and 2: reading and writing
-	closeAll := func(at ...int) {
-		for _, e := range ends {
-			for _, i := range at {
-				if e[i] != nil {
-					e[i].Close()
-				}
-			}
+	var ours, theirs [3]*os.File // the ends of the pipes for descriptors 0, 1 and 2
+	closeAll := func(files [3]*os.File) {
+		for _, f := range files {
+			f.Close() // does nothing for nil
 		}
 	}
-	for i := range ends {
+	for i := range ours {
 		var err error
-		if ends[i][0], ends[i][1], err = os.Pipe(); err != nil {
-			closeAll(0, 1)
+		if ours[i], theirs[i], err = os.Pipe(); err != nil {
+			closeAll(ours)
+			closeAll(theirs)
 			return err
 		}
 	}
-	theirs := []*os.File{ends[0][0], ends[1][1], ends[2][1]}
-	in, out, errs := ends[0][1], ends[1][0], ends[2][0]
+	ours[0], theirs[0] = theirs[0], ours[0] // os.Pipe returns the reading end first
 	// A launcher dies with us, so that none is left behind. A reaper of this very
 	// machine must not: it and its agent clean up first.
-	p, err := proc.Start(proc.Cmd{Path: path, Argv: c.argv, Env: c.env, Files: theirs, Setsid: true,
+	p, err := proc.Start(proc.Cmd{Path: path, Argv: c.argv, Env: c.env, Files: theirs[:], Setsid: true,
 		Orphan: c.local, Most: c.most})
+	closeAll(theirs)
 	if err != nil {
-		closeAll(0, 1)
+		closeAll(ours)
 		return err
 	}
-	for _, f := range theirs {
-		f.Close()
-	}
+	in, out, errs := ours[0], ours[1], ours[2]
 	l := &process{p, in, out, make(chan struct{}), c.local, !c.local && s.alloc != nil, c.farewell}
 	ses.Stdin, ses.Stdout, ses.local, ses.line, ses.began = in, out, c.local, l, time.Now()
 	if !c.local {

@@ -91,17 +91,18 @@ func (c choice) pick(preferred string) ([]string, error) {
 	case '^':
 		list = append(list, c.usual...)
 	}
-	known := map[string]bool{}
-	return slices.DeleteFunc(list, func(a string) bool {
-		again := known[a]
-		known[a] = true
-		return again
-	}), nil
+	var once []string
+	for _, a := range list {
+		if !slices.Contains(once, a) {
+			once = append(once, a)
+		}
+	}
+	return once, nil
 }
 
 // first moves to the front what preferred holds for, and keeps the order otherwise.
-func first(list []string, preferred func(string) bool) []string {
-	var front, back []string
+func first[T any](list []T, preferred func(T) bool) []T {
+	var front, back []T
 	for _, a := range list {
 		if preferred(a) {
 			front = append(front, a)

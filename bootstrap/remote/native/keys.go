@@ -45,15 +45,10 @@ func newKeyring(cfg *Config) (*keyring, error) {
 	}
 	offered := k.agentSigners(cfg.Agent)
 	// The agent's that files name too come first, then its others, then files.
-	order := slices.Clone(offered)
+	named := func(s ssh.Signer) bool { return k.named(cfg, s, files) }
+	order := first(offered, named)
 	if cfg.IdentitiesOnly {
-		order = slices.DeleteFunc(order, func(s ssh.Signer) bool { return !k.named(cfg, s, files) })
-	} else {
-		order = append(slices.DeleteFunc(slices.Clone(offered), func(s ssh.Signer) bool {
-			return !k.named(cfg, s,
-				files)
-		}),
-			slices.DeleteFunc(slices.Clone(offered), func(s ssh.Signer) bool { return k.named(cfg, s, files) })...)
+		order = slices.DeleteFunc(order, func(s ssh.Signer) bool { return !named(s) })
 	}
 	order = append(order, slices.DeleteFunc(files, func(s ssh.Signer) bool { return among(s.PublicKey(), order) })...)
 	var certs []ssh.Signer
@@ -62,9 +57,7 @@ func newKeyring(cfg *Config) (*keyring, error) {
 	}
 	if len(cfg.Certificates) == 0 {
 		for _, name := range cfg.Identities {
-			if len(offered) > 0 {
-				certs = append(certs, certified(name+"-cert.pub", offered)...)
-			}
+			certs = append(certs, certified(name+"-cert.pub", offered)...)
 		}
 	}
 	for _, s := range append(certs, order...) {
@@ -130,10 +123,8 @@ func exposed(name string) bool {
 // named reports whether an agent's key is one of the files of the configuration.
 func (k *keyring) named(cfg *Config, s ssh.Signer, files []ssh.Signer) bool {
 	blob := s.PublicKey().Marshal()
-	if among(s.PublicKey(), files) || slices.ContainsFunc(k.locked, func(l []byte) bool {
-		return bytes.Equal(l,
-			blob)
-	}) {
+	same := func(locked []byte) bool { return bytes.Equal(locked, blob) }
+	if among(s.PublicKey(), files) || slices.ContainsFunc(k.locked, same) {
 		return true
 	}
 	for _, name := range cfg.Identities {
