@@ -1,6 +1,7 @@
 package native
 
 import (
+	"cmp"
 	"net"
 	"os"
 	"os/user"
@@ -175,13 +176,10 @@ func (r *reader) is(key string) bool { return flags[strings.ToLower(r.first(key,
 
 // config makes the values of what was read.
 func (r *reader) config() (*Config, error) {
-	c := &Config{Alias: r.alias, User: r.user}
+	c := &Config{Alias: r.alias, User: cmp.Or(r.user, r.first("user", r.sys.User))}
 	var err error
 	if c.Host, err = r.hostName(); err != nil {
 		return nil, err
-	}
-	if c.User == "" {
-		c.User = r.first("user", r.sys.User)
 	}
 	if strings.ContainsAny(c.User, "%$") {
 		return nil, r.unfit("user", "has tokens")
@@ -321,13 +319,9 @@ func (r *reader) expand(c *Config, key, v string) (string, error) {
 	} else if strings.HasPrefix(v, "~") {
 		return "", r.unfit(key, v)
 	}
-	known := c.HostKeyAlias
-	if known == "" {
-		known = c.Alias
-	}
 	short, _, _ := strings.Cut(r.sys.Host, ".")
 	tokens := map[byte]string{
-		'%': "%", 'd': r.sys.Home, 'h': c.Host, 'i': strconv.Itoa(r.sys.UID), 'k': known, 'L': short, 'l': r.sys.Host,
+		'%': "%", 'd': r.sys.Home, 'h': c.Host, 'i': strconv.Itoa(r.sys.UID), 'k': cmp.Or(c.HostKeyAlias, c.Alias), 'L': short, 'l': r.sys.Host,
 		'n': c.Alias, 'p': strconv.Itoa(int(c.Port)), 'r': c.User, 'u': r.sys.User,
 	}
 	var out strings.Builder

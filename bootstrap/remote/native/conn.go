@@ -1,6 +1,7 @@
 package native
 
 import (
+	"bufio"
 	"net"
 	"sync/atomic"
 	"syscall"
@@ -19,14 +20,14 @@ type conn struct {
 	raw     syscall.RawConn // nil: it is no socket
 	quick   atomic.Bool
 	began   time.Time
-	last    atomic.Int64 // its age when something was last received, in nanoseconds
-	onWords func()       // called when the first bytes come; then nil. Read's alone
-	early   [1024]byte   // the version line is read byte by byte above us
-	have    []byte       // rest of early
+	last    atomic.Int64  // its age when something was last received, in nanoseconds
+	onWords func()        // called when the first bytes come; then nil. Read's alone
+	arrived *bufio.Reader // of the socket: the version line is read byte by byte above us
 }
 
 func newConn(c net.Conn, onWords func()) (*conn, error) {
 	w := &conn{Conn: c, began: time.Now(), onWords: onWords}
+	w.arrived = bufio.NewReaderSize(receiver{w}, 1024)
 	if socket, ok := c.(syscall.Conn); ok {
 		var err error
 		if w.raw, err = socket.SyscallConn(); err != nil {
@@ -53,30 +54,23 @@ func (c *conn) age() time.Duration { return time.Since(c.began) }
 func (c *conn) received() time.Duration { return time.Duration(c.last.Load()) }
 
 // Read is for one goroutine.
-func (c *conn) Read(p []byte) (n int, err error) {
-	if len(c.have) == 0 {
-		into := p
-		if len(p) < len(c.early) {
-			into = c.early[:]
+func (c *conn) Read(p []byte) (int, error) { return c.arrived.Read(p) }
+
+// receiver reads from the socket of a connection.
+type receiver struct{ c *conn }
+
+func (r receiver) Read(p []byte) (int, error) {
+	n, err := r.c.Conn.Read(p)
+	if n > 0 {
+		r.c.last.Store(int64(r.c.age()))
+		if r.c.onWords != nil {
+			r.c.onWords()
+			r.c.onWords = nil
 		}
-		n, err = c.Conn.Read(into)
-		if n > 0 {
-			c.last.Store(int64(c.age()))
-			if c.onWords != nil {
-				c.onWords()
-				c.onWords = nil
-			}
-			if c.quick.Load() {
-				c.acknowledge()
-			}
+		if r.c.quick.Load() {
+			r.c.acknowledge()
 		}
-		if len(p) >= len(c.early) {
-			return n, err
-		}
-		c.have = c.early[:n]
 	}
-	n = copy(p, c.have)
-	c.have = c.have[n:]
 	return n, err
 }
 

@@ -2,6 +2,7 @@ package native
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha1"
@@ -222,10 +223,7 @@ func (h *hostCheck) standing(key ssh.PublicKey) (standing, knownKey) {
 
 // valid reports whether a certificate of a trusted authority is for this host, now.
 func (h *hostCheck) valid(cert *ssh.Certificate) bool {
-	principal := h.cfg.Host
-	if h.cfg.HostKeyAlias != "" {
-		principal = h.cfg.HostKeyAlias
-	}
+	principal := cmp.Or(h.cfg.HostKeyAlias, h.cfg.Host)
 	return cert.CertType == ssh.HostCert && slices.Contains(h.casigs, cert.Signature.Format) &&
 		(&ssh.CertChecker{}).CheckCert(principal, cert) == nil
 }

@@ -1,12 +1,14 @@
 package native
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -64,10 +66,7 @@ func (l *login) connect(ctx context.Context) (*ssh.Client, *conn, error) {
 		return nil, nil, err
 	}
 	defer l.keys.close()
-	most := l.cfg.ConnectTimeout
-	if most == 0 {
-		most = connectTimeout
-	}
+	most := cmp.Or(l.cfg.ConnectTimeout, connectTimeout)
 	by := time.Now().Add(most)
 	l.to(Connect)
 	link, err := l.dialer(ctx, by)
@@ -187,11 +186,7 @@ func (l *login) dial(ctx context.Context, by time.Time) (net.Conn, error) {
 // that cannot sign does not end it.
 func (l *login) authenticate(ctx *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
 	l.offers = ctx.AllowedMethods
-	may := false
-	for _, m := range l.offers {
-		may = may || m == "publickey"
-	}
-	if !may || l.next == len(l.keys.signers) {
+	if !slices.Contains(l.offers, "publickey") || l.next == len(l.keys.signers) {
 		return nil, l.denied()
 	}
 	s := l.keys.signers[l.next]
@@ -204,10 +199,8 @@ func (l *login) authenticate(ctx *ssh.ClientAuthContext) (ssh.AuthMethod, error)
 // other ways.
 func (l *login) denied() error {
 	for _, m := range l.offers {
-		for _, o := range l.cfg.OtherAuth {
-			if m == o {
-				return &Unfit{Why: "no key lets the user in, the server takes " + m}
-			}
+		if slices.Contains(l.cfg.OtherAuth, m) {
+			return &Unfit{Why: "no key lets the user in, the server takes " + m}
 		}
 	}
 	if l.keys.token != "" {
@@ -215,10 +208,9 @@ func (l *login) denied() error {
 	}
 	e := l.fail("a login without password must work: ssh -o BatchMode=yes HOST true", "permission denied for %s (%s)",
 		l.cfg.User, strings.Join(l.offers, ","))
-	switch {
-	case len(l.tried) > 0:
+	if len(l.tried) > 0 {
 		e.Cause += ": refused keys: " + strings.Join(l.tried, ", ")
-	default:
+	} else {
 		e.Cause += ": there was no key to offer"
 	}
 	if len(l.keys.why) > 0 {
@@ -238,10 +230,9 @@ func (l *login) explain(ctx context.Context, err error, by time.Time, most time.
 		return l.host.unfit
 	}
 	switch {
-	case errors.As(err, &own), errors.As(err, &unfit):
-		if own != nil {
-			return own
-		}
+	case errors.As(err, &own):
+		return own
+	case errors.As(err, &unfit):
 		return unfit
 	case errors.As(err, &none):
 		return &Unfit{Why: "the server knows no " + none.What + " that native ssh has"}

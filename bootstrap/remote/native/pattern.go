@@ -26,11 +26,14 @@ func Match(s, pattern string) bool {
 
 // MatchList reports whether s fits a list of patterns with commas between
 // them. One that begins with ! and fits makes it false whatever else fits.
-func MatchList(s, list string) bool {
+func MatchList(s, list string) bool { return matchAny(s, strings.Split(list, ",")) }
+
+// matchAny is MatchList for patterns in a slice.
+func matchAny(s string, patterns []string) bool {
 	found := false
-	for _, p := range strings.Split(list, ",") {
-		not := strings.HasPrefix(p, "!")
-		if Match(s, strings.TrimPrefix(p, "!")) {
+	for _, p := range patterns {
+		p, not := strings.CutPrefix(p, "!")
+		if Match(s, p) {
 			if not {
 				return false
 			}

@@ -1,6 +1,7 @@
 package native
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -117,7 +118,7 @@ func (r *reader) line(text string, s *scope) error {
 	}
 	switch key {
 	case "host":
-		s.active = !s.never && hostFits(r.host, args)
+		s.active = !s.never && matchAny(r.host, args)
 		return nil
 	case "match":
 		s.active, err = r.match(args, s)
@@ -126,20 +127,6 @@ func (r *reader) line(text string, s *scope) error {
 		return r.include(args, s)
 	}
 	return r.keyword(key, args, s)
-}
-
-func hostFits(host string, patterns []string) bool {
-	found := false
-	for _, p := range patterns {
-		not := strings.HasPrefix(p, "!")
-		if Match(host, strings.TrimPrefix(p, "!")) {
-			if not {
-				return false
-			}
-			found = true
-		}
-	}
-	return found
 }
 
 // keyword takes in what one keyword is told.
@@ -280,14 +267,7 @@ func (r *reader) fits(what, patterns string) bool {
 	case "originalhost":
 		return MatchList(strings.ToLower(r.alias), strings.ToLower(patterns))
 	case "user":
-		user := r.sys.User
-		if v := r.got["user"]; v != nil {
-			user = v[0]
-		}
-		if r.user != "" {
-			user = r.user
-		}
-		return MatchList(user, patterns)
+		return MatchList(cmp.Or(r.user, r.first("user", r.sys.User)), patterns)
 	default:
 		return MatchList(r.sys.User, patterns)
 	}
