@@ -2,36 +2,50 @@ package topo
 
 import (
 	"slices"
-	"sort"
 
 	"ibrun/internal/cpuset"
 )
 
-// level is some disjoint objects, with the index of the one that each CPU is in.
-type level struct {
-	objects []Object
-	of      []int // by CPU; -1: none
-}
+// Index tells in which object of a list of disjoint objects each CPU is: the place in the list, or -1.
+type Index []int
 
-func levelOf(objects []Object) level {
-	l := level{objects: objects}
+// NewIndex makes the index of some objects.
+func NewIndex(objects []Object) (in Index) {
 	for i, o := range objects {
 		for cpu := range o.CPUs.All() {
-			for cpu >= len(l.of) {
-				l.of = append(l.of, -1)
+			for cpu >= len(in) {
+				in = append(in, -1)
 			}
-			l.of[cpu] = i
+			if in[cpu] < 0 {
+				in[cpu] = i
+			}
 		}
 	}
-	return l
+	return in
 }
+
+// Of returns the place in the list of the object that a CPU is in, or -1.
+func (in Index) Of(cpu int) int {
+	if cpu < 0 || cpu >= len(in) {
+		return -1
+	}
+	return in[cpu]
+}
+
+// level is some disjoint objects and their index.
+type level struct {
+	objects []Object
+	in      Index
+}
+
+func levelOf(objects []Object) level { return level{objects, NewIndex(objects)} }
 
 // at is the object that a CPU is in.
 func (l level) at(cpu int) (Object, bool) {
-	if cpu >= len(l.of) || l.of[cpu] < 0 {
-		return Object{}, false
+	if i := l.in.Of(cpu); i >= 0 {
+		return l.objects[i], true
 	}
-	return l.objects[l.of[cpu]], true
+	return Object{}, false
 }
 
 // crossing reports whether two objects share CPUs without one holding the other.
@@ -62,12 +76,12 @@ const cache = "last-level cache"
 
 // join makes one package of all that meet a node which cuts one of them.
 func (r *reader) join(packages, nodes []Object) (fewer []Object, joined bool) {
-	of := levelOf(packages).of
+	in := NewIndex(packages)
 	for _, n := range nodes {
 		var met cpuset.Set // indices
 		cut := false
 		for cpu := range n.CPUs.All() {
-			if i := of[cpu]; !met.Has(i) {
+			if i := in.Of(cpu); !met.Has(i) {
 				met.Add(i)
 				cut = cut || crossing(packages[i], n)
 			}
@@ -123,41 +137,31 @@ func (r *reader) crosses(kind string, part Object, l level, what string, mayHold
 func (m *Machine) order() {
 	levels := [4]level{levelOf(m.Packages), levelOf(m.Objects(NUMA)), levelOf(m.L3s), levelOf(m.Cores)}
 	// A CPU's way is the lowest CPU of each object that it is in, the largest
-	// object first.
-	type step struct{ size, first int }
-	type way struct {
-		cpu   int
-		steps [len(levels)]step
-	}
+	// object first, and then itself.
+	type way [len(levels) + 1]int
 	ways := make([]way, 0, m.Online.Len())
 	for cpu := range m.Online.All() {
-		w := way{cpu: cpu}
+		around := [len(levels) + 1]cpuset.Set{len(levels): cpuset.Of(cpu)}
 		for i, l := range levels {
-			w.steps[i] = step{1, cpu}
+			around[i] = cpuset.Of(cpu)
 			if o, ok := l.at(cpu); ok {
-				w.steps[i] = step{o.CPUs.Len(), o.CPUs.First()}
+				around[i] = o.CPUs
 			}
 		}
-		slices.SortStableFunc(w.steps[:], func(a, b step) int { return b.size - a.size })
+		slices.SortStableFunc(around[:], func(a, b cpuset.Set) int { return b.Len() - a.Len() })
+		var w way
+		for i, cpus := range around {
+			w[i] = cpus.First()
+		}
 		ways = append(ways, w)
 	}
-	sort.Slice(ways, func(i, j int) bool {
-		a, b := &ways[i], &ways[j]
-		for k := range a.steps {
-			if a.steps[k].first != b.steps[k].first {
-				return a.steps[k].first < b.steps[k].first
-			}
-		}
-		return a.cpu < b.cpu
-	})
+	slices.SortFunc(ways, func(a, b way) int { return slices.Compare(a[:], b[:]) })
 	rank := make([]int, m.Online.Last()+1)
 	for i, w := range ways {
-		rank[w.cpu] = i
+		rank[w[len(levels)]] = i
 	}
 	// The CPUs of an object have neighbouring ranks, so that any of them will do.
 	for _, objects := range [][]Object{m.Packages, m.Dies, m.L3s, m.Cores} {
-		sort.Slice(objects, func(i, j int) bool {
-			return rank[objects[i].CPUs.First()] < rank[objects[j].CPUs.First()]
-		})
+		slices.SortFunc(objects, func(a, b Object) int { return rank[a.CPUs.First()] - rank[b.CPUs.First()] })
 	}
 }

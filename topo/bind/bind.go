@@ -9,6 +9,7 @@ import (
 
 	"ibrun/internal/cpuset"
 	"ibrun/internal/job"
+	"ibrun/internal/plain"
 	"ibrun/topo"
 )
 
@@ -87,19 +88,12 @@ func (t *tree) crowded(want job.Binding, ranks int) string {
 	const unbound = "so that none is bound"
 	switch {
 	case ranks > t.cpus:
-		return fmt.Sprintf("oversubscribed: %s on %s, %s", count(ranks, "rank"), count(t.cpus, "allowed CPU"), unbound)
+		return fmt.Sprintf("oversubscribed: %s on %s, %s", plain.Plural(ranks, "rank"),
+			plain.Plural(t.cpus, "allowed CPU"), unbound)
 	case want.PerObj > 0:
-		return fmt.Sprintf("oversubscribed: %s on each %s, %s", count(int(want.PerObj), "rank"), want.Map, unbound)
+		return fmt.Sprintf("oversubscribed: %s on each %s, %s", plain.Plural(int(want.PerObj), "rank"), want.Map, unbound)
 	}
 	return fmt.Sprintf("oversubscribed: %s on %s, %s; --map-by hwthread gives each a CPU, --bind-to "+
 		"core:overload-allowed lets them share cores",
-		count(ranks, "rank"), count(len(t.cores), "allowed core"), unbound)
-}
-
-// count is a number with its noun.
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+		plain.Plural(ranks, "rank"), plain.Plural(len(t.cores), "allowed core"), unbound)
 }

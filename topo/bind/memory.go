@@ -8,23 +8,29 @@ import (
 // memory knows which NUMA nodes are near which CPUs.
 type memory struct {
 	all    []topo.Memory
-	in     byCPU
+	in     topo.Index
 	usable []bool // in the order of all
 }
 
 func newMemory(m *topo.Machine) *memory {
-	near := &memory{all: m.Memories, usable: make([]bool, len(m.Memories))}
-	var objects []topo.Object
+	near := &memory{all: m.Memories, in: inMemories(m), usable: make([]bool, len(m.Memories))}
 	full := false // some NUMA node that is allowed is known to have memory
 	for _, n := range m.Memories {
-		objects = append(objects, n.Object)
 		full = full || n.Bytes > 0 && m.AllowedMems.Has(n.ID)
 	}
-	near.in = index(objects)
 	for i, n := range m.Memories {
 		near.usable[i] = m.AllowedMems.Has(n.ID) && (n.Bytes > 0 || !full)
 	}
 	return near
+}
+
+// inMemories tells in which of Machine.Memories each CPU is.
+func inMemories(m *topo.Machine) topo.Index {
+	var objects []topo.Object
+	for _, n := range m.Memories {
+		objects = append(objects, n.Object)
+	}
+	return topo.NewIndex(objects)
 }
 
 // of is where a rank's memory comes from: the NUMA nodes of its CPUs that have
@@ -33,7 +39,7 @@ func newMemory(m *topo.Machine) *memory {
 func (near *memory) of(cpus cpuset.Set) (mems cpuset.Set, interleave bool) {
 	first := -1
 	for cpu := range cpus.All() {
-		i := near.in.of(cpu)
+		i := near.in.Of(cpu)
 		if i < 0 {
 			continue
 		}

@@ -32,7 +32,7 @@ func slotted(m *topo.Machine, words []string, ranks int) ([]cpuset.Set, error) {
 				return nil, fmt.Errorf("rank file: slot %s: %s has cores 0-%d", words[i], where, len(cores)-1)
 			}
 			for _, cpus := range cores[first:end] {
-				add(&sets[i], cpus)
+				sets[i] = sets[i].Or(cpus)
 			}
 		}
 		if sets[i] = sets[i].And(m.Allowed); sets[i].Empty() {

@@ -44,11 +44,7 @@ func (n numbers) of(a, b, c int) int {
 
 func newTree(m *topo.Machine) *tree {
 	t := &tree{caches: len(m.L3s) > 0}
-	var memories []topo.Object
-	for _, n := range m.Memories {
-		memories = append(memories, n.Object)
-	}
-	inPackage, inNUMA, inL3 := index(m.Packages), index(memories), index(m.L3s)
+	inPackage, inNUMA, inL3 := topo.NewIndex(m.Packages), inMemories(m), topo.NewIndex(m.L3s)
 
 	// The cores are in tree order, so objects get their numbers as cores first
 	// touch them. Lists in another order do no harm.
@@ -56,10 +52,10 @@ func newTree(m *topo.Machine) *tree {
 	var pairs [][2]int
 	for i, c := range m.Cores {
 		cpu := c.CPUs.First()
-		p := packages.of(inPackage.of(cpu), 0, 0)
-		n := numas.of(inNUMA.of(cpu), 0, 0)
+		p := packages.of(inPackage.Of(cpu), 0, 0)
+		n := numas.of(inNUMA.Of(cpu), 0, 0)
 		pairs = append(pairs, [2]int{p, n})
-		l := inL3.of(cpu)
+		l := inL3.Of(cpu)
 		if l < 0 {
 			l = caches.of(-1, p, n) // a cache that no other core shares is not listed: such cores are together
 		} else {
@@ -94,7 +90,8 @@ func (t *tree) fill(lengths ...int) {
 		kind := job.Core + job.Object(i)
 		t.objects[kind] = make([]cpuset.Set, n)
 		for _, c := range t.cores {
-			add(&t.objects[kind][c.in[kind]], c.cpus)
+			object := &t.objects[kind][c.in[kind]]
+			*object = object.Or(c.cpus)
 		}
 	}
 }
@@ -116,37 +113,6 @@ func holdsPackages(pairs [][2]int) bool {
 		numaOf[p], packageOf[n] = n, p
 	}
 	return holds
-}
-
-// byCPU tells in which object of a list each CPU is.
-type byCPU []int
-
-func index(objects []topo.Object) (in byCPU) {
-	for i, o := range objects {
-		for cpu := range o.CPUs.All() {
-			for len(in) <= cpu {
-				in = append(in, -1)
-			}
-			if in[cpu] < 0 {
-				in[cpu] = i
-			}
-		}
-	}
-	return in
-}
-
-// of is the place in the list of the object that a CPU is in, or -1.
-func (in byCPU) of(cpu int) int {
-	if cpu < 0 || cpu >= len(in) {
-		return -1
-	}
-	return in[cpu]
-}
-
-func add(to *cpuset.Set, cpus cpuset.Set) {
-	for cpu := range cpus.All() {
-		to.Add(cpu)
-	}
 }
 
 // threads are the CPUs of cores, in the order of the cores.

@@ -7,6 +7,7 @@ import (
 
 	"ibrun/internal/cpuset"
 	"ibrun/internal/job"
+	"ibrun/internal/plain"
 )
 
 // errFull says that there are more ranks than room for them, of which nobody
@@ -155,7 +156,7 @@ func (b *binder) dealEach(room []int, again bool) (turns []int, err error) {
 		return nil,
 			fmt.Errorf("%s with %d on each %s need %d of them; this node allows %d: write ppr:%d:%s or more, or "+
 				"start fewer ranks here with -ppn",
-				count(b.ranks, "rank"), each, b.Map, need, len(room), (b.ranks+len(room)-1)/len(room), b.Map)
+				plain.Plural(b.ranks, "rank"), each, b.Map, need, len(room), (b.ranks+len(room)-1)/len(room), b.Map)
 	}
 	for rank := range b.ranks {
 		turns = append(turns, rank/each)
@@ -191,22 +192,22 @@ func (b *binder) full(fits int) error {
 		noun, have = "CPU", b.cpus
 	}
 	each, need := int(b.PE), b.ranks*int(b.PE)
-	who := count(b.ranks, "rank") + " with " + count(each, noun) + " each"
+	who := plain.Plural(b.ranks, "rank") + " with " + plain.Plural(each, noun) + " each"
 	verb := "need"
 	if b.ranks == 1 {
-		who, verb = "1 rank with "+count(each, noun), "needs"
+		who, verb = "1 rank with "+plain.Plural(each, noun), "needs"
 	}
 	if need > have {
 		hint := "start fewer ranks here with -ppn"
 		if fits := have / b.ranks; fits > 0 {
 			hint = fmt.Sprintf("write PE=%d or less, or %s", fits, hint)
 		}
-		return fmt.Errorf("%s %s %s; this node allows %d: %s", who, verb, count(need, noun), have, hint)
+		return fmt.Errorf("%s %s %s; this node allows %d: %s", who, verb, plain.Plural(need, noun), have, hint)
 	}
 	if b.PerObj > 0 {
 		return fmt.Errorf("%s with %s each do not fit into every %s of this node: write a smaller PE, or fewer ranks "+
 			"per %s",
-			count(int(b.PerObj), "rank"), count(each, noun), b.Map, b.Map)
+			plain.Plural(int(b.PerObj), "rank"), plain.Plural(each, noun), b.Map, b.Map)
 	}
 	return fmt.Errorf("%s cannot fit into the %s objects of this node, which have room for %d: write --map-by "+
 		"core:PE=%d, which crosses their borders where it has to",
@@ -255,12 +256,12 @@ func (b *binder) widen(pieces []piece) (cpus cpuset.Set) {
 	for _, p := range pieces {
 		switch b.Bind {
 		case job.NotGiven, job.Unbound:
-			add(&cpus, p.cpus)
+			cpus = cpus.Or(p.cpus)
 		case job.HWThread:
 			cpus.Add(p.cpus.First())
 		default:
 			if o := p.in[b.Bind]; o != last {
-				add(&cpus, b.objects[b.Bind][o])
+				cpus = cpus.Or(b.objects[b.Bind][o])
 				last = o
 			}
 		}
