@@ -45,7 +45,7 @@ func (r *reader) groups() []group {
 		if mount == "" {
 			continue
 		}
-		at, ok := r.membership(members, groupKind(kind))
+		at, ok := membership(members, groupKind(kind))
 		if !ok && (groupKind(kind) == legacySet || groupKind(kind) == unified && !listed && mounts[legacySet] == "") {
 			// the path of cpusets alone: older than cgroups, and there where their list is hidden
 			at, ok = r.text("proc/self/cpuset")
@@ -65,6 +65,9 @@ func (r *reader) groups() []group {
 	return groups
 }
 
+// controllers has the name of a controller in each kind of v1 hierarchy.
+var controllers = [groupKinds]string{legacySet: "cpuset", legacyTime: "cpu", legacyMemory: "memory"}
+
 // mounts are the folders where hierarchies are mounted, by kind, from proc/mounts:
 // "cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0".
 func (r *reader) mounts() (mounts [groupKinds]string) {
@@ -74,24 +77,17 @@ func (r *reader) mounts() (mounts [groupKinds]string) {
 		if len(words) < 4 {
 			continue
 		}
-		options := strings.Split(words[3], ",")
-		var kinds []groupKind
-		switch {
-		case words[2] == "cgroup2":
-			kinds = []groupKind{unified}
-		case words[2] == "cpuset": // how it was before there were cgroups
-			kinds = []groupKind{legacySet}
-		case words[2] == "cgroup" && slices.Contains(options, "cpuset"):
-			kinds = []groupKind{legacySet}
-		}
-		if words[2] == "cgroup" && slices.Contains(options, "cpu") {
-			kinds = append(kinds, legacyTime)
-		}
-		if words[2] == "cgroup" && slices.Contains(options, "memory") {
-			kinds = append(kinds, legacyMemory)
-		}
-		for _, kind := range kinds {
-			if mounts[kind] == "" {
+		for kind, controller := range controllers {
+			var is bool
+			switch words[2] {
+			case "cgroup2":
+				is = groupKind(kind) == unified
+			case "cpuset": // how it was before there were cgroups
+				is = groupKind(kind) == legacySet
+			case "cgroup":
+				is = controller != "" && slices.Contains(strings.Split(words[3], ","), controller)
+			}
+			if is && mounts[kind] == "" {
 				mounts[kind] = unescape(words[1])
 			}
 		}
@@ -104,17 +100,11 @@ var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\13
 
 // membership is the path of the process's group in a hierarchy, from the text of
 // proc/self/cgroup. Its lines are like "3:cpuset:/batch", for v2 "0::/batch".
-func (r *reader) membership(text string, kind groupKind) (string, bool) {
+func membership(text string, kind groupKind) (string, bool) {
 	for line := range strings.Lines(text) {
 		words := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
-		if len(words) < 3 {
-			continue
-		}
-		controllers := strings.Split(words[1], ",")
-		if kind == unified && words[0] == "0" && words[1] == "" ||
-			kind == legacySet && slices.Contains(controllers, "cpuset") ||
-			kind == legacyTime && slices.Contains(controllers, "cpu") ||
-			kind == legacyMemory && slices.Contains(controllers, "memory") {
+		if len(words) == 3 && (kind != unified || words[0] == "0") &&
+			slices.Contains(strings.Split(words[1], ","), controllers[kind]) {
 			return words[2], true
 		}
 	}
