@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -149,38 +150,27 @@ func (s Set) Meets(o Set) bool { return !s.And(o).Empty() }
 
 // String is the kernel's list form: 0-3,8, and the empty string for none.
 func (s Set) String() string {
-	var b strings.Builder
-	for n := s.First(); n >= 0; {
-		end := n
-		for s.Has(end + 1) {
-			end++
+	var ranges []string
+	for n := range s.All() {
+		if s.Has(n - 1) {
+			continue // in the range before
 		}
-		if b.Len() > 0 {
-			b.WriteByte(',')
+		last := n
+		for s.Has(last + 1) {
+			last++
 		}
-		b.WriteString(strconv.Itoa(n))
-		if end > n {
-			b.WriteByte('-')
-			b.WriteString(strconv.Itoa(end))
+		text := strconv.Itoa(n)
+		if last > n {
+			text += "-" + strconv.Itoa(last)
 		}
-		n = s.after(end)
+		ranges = append(ranges, text)
 	}
-	return b.String()
-}
-
-// after is the lowest number above n, or -1.
-func (s Set) after(n int) int {
-	for n++; n < 64*len(s.words); n++ {
-		if s.Has(n) {
-			return n
-		}
-	}
-	return -1
+	return strings.Join(ranges, ",")
 }
 
 // Words is the set as the kernel's system calls want it, the lowest 64 numbers
 // first.
-func (s Set) Words() []uint64 { return append([]uint64(nil), s.words...) }
+func (s Set) Words() []uint64 { return slices.Clone(s.words) }
 
 // ParseList reads the kernel's list form: numbers and ranges with commas
 // between them, with white space around it or none of it at all.
