@@ -2,7 +2,6 @@ package show
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"ibrun/internal/cpuset"
@@ -30,39 +29,28 @@ const singly = 128
 // used, CPUs of 3 are; . none; - none may be used.
 func Binding(m *topo.Machine, cpus cpuset.Set) string {
 	var b strings.Builder
-	pkg, numa := -1, -1
+	last := where{}
 	for cores := m.Cores; len(cores) > 0; {
-		p, n := places(m, cores[0])
-		end := 1
-		for end < len(cores) {
-			if p2, n2 := places(m, cores[end]); p2 != p || n2 != n {
-				break
-			}
-			end++
+		w, n := placed(m, cores[0]), 1
+		for n < len(cores) && placed(m, cores[n]) == w {
+			n++
 		}
 		switch {
 		case b.Len() == 0:
 			b.WriteByte('[')
-		case p != pkg:
+		case w.pkg != last.pkg:
 			b.WriteString("][")
-		case n != numa:
+		case w.numa != last.numa:
 			b.WriteByte('|')
 		}
 		if m.Online.Len() > singly {
-			b.WriteString(word(m, cpus, cores[:end]))
+			b.WriteString(word(m, cpus, cores[:n]))
 		} else {
-			b.WriteString(letters(m, cpus, cores[:end]))
+			b.WriteString(letters(m, cpus, cores[:n]))
 		}
-		pkg, numa, cores = p, n, cores[end:]
+		last, cores = w, cores[n:]
 	}
 	return b.String() + "]"
-}
-
-// places are the package and the NUMA node that a core is in, as indices.
-func places(m *topo.Machine, core topo.Object) (pkg, numa int) {
-	cpu := core.CPUs.First()
-	return slices.IndexFunc(m.Packages, func(o topo.Object) bool { return o.CPUs.Has(cpu) }),
-		slices.IndexFunc(m.Memories, func(o topo.Memory) bool { return o.CPUs.Has(cpu) })
 }
 
 // letters are cores with a letter for each CPU.

@@ -78,21 +78,7 @@ type (
 	}
 )
 
-// JSON is all of a machine as data: one object in one line, with names in
-// lower_snake_case that stay. Lists that are empty are [] and not null. It has
-//
-//   - packages, dies, caches, cores: id, cpus
-//   - numa_nodes: id, cpus, memory_bytes, distances
-//   - slower_cpus, online_cpus, allowed_cpus, allowed_numa_nodes: lists like
-//     "0-3,8"
-//   - quota_cpus, memory_limit_bytes (0: no limit), load (-1: not known)
-//   - hcas: name, numa_node (-1: not known), local_cpus, pci_path, iwarp,
-//     node_guid, ports: number, state, physical_state, link_layer, lid, sm_lid, lmc, rate_gbps,
-//     gids (index, gid, type, interface), pkeys
-//   - interfaces: name, numa_node, local_cpus, pci_path, up, loopback, virtual,
-//     mtu_bytes, speed_mbps, arphrd
-//   - notes
-//
+// JSON is all of a machine as data: one object in one line. Lists that are empty are [] and not null.
 // It fails if Quota, Load or a Rate is infinite or not a number.
 func JSON(m *topo.Machine) ([]byte, error) {
 	b, err := json.Marshal(machine{

@@ -152,16 +152,21 @@ func number(n int) cpuset.Set {
 // where is what a core is in: indices in the machine's lists, -1 for none.
 type where struct{ pkg, numa, cache int }
 
-func (p *picture) where(core topo.Object) where {
+// placed finds the package and the NUMA node of a core, and no cache.
+func placed(m *topo.Machine, core topo.Object) where {
 	cpu := core.CPUs.First()
-	holds := func(o topo.Object) bool { return o.CPUs.Has(cpu) }
-	w := where{
-		pkg:   slices.IndexFunc(p.m.Packages, holds),
-		numa:  slices.IndexFunc(p.m.Memories, func(mem topo.Memory) bool { return holds(mem.Object) }),
+	return where{
+		pkg:   slices.IndexFunc(m.Packages, func(o topo.Object) bool { return o.CPUs.Has(cpu) }),
+		numa:  slices.IndexFunc(m.Memories, func(mem topo.Memory) bool { return mem.CPUs.Has(cpu) }),
 		cache: -1,
 	}
+}
+
+func (p *picture) where(core topo.Object) where {
+	w := placed(p.m, core)
 	if len(p.m.L3s) <= many {
-		w.cache = slices.IndexFunc(p.m.L3s, holds)
+		cpu := core.CPUs.First()
+		w.cache = slices.IndexFunc(p.m.L3s, func(o topo.Object) bool { return o.CPUs.Has(cpu) })
 	}
 	return w
 }
