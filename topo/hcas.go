@@ -19,8 +19,8 @@ func (r *reader) hcas() []HCA {
 			r.note("%s has no ports: left out", dir)
 			continue
 		}
-		h := HCA{Name: name, Place: r.place(dir), IWARP: r.word(dir+"/node_type") == "RNIC",
-			GUID: r.guid(dir + "/node_guid")}
+		h := HCA{Name: name, Place: r.place(dir), IWARP: r.word(dir+"/node_type") == "RNIC"}
+		copy(h.GUID[:], r.identifier(dir+"/node_guid", "GUID", len(h.GUID)))
 		for _, n := range numbers {
 			h.Ports = append(h.Ports, r.port(dir+"/ports/"+strconv.Itoa(n), n))
 		}
@@ -44,17 +44,18 @@ func (r *reader) port(dir string, number int) Port {
 	}
 }
 
-// guid is a file like "0002:c903:00f9:bfa0"; zero where there is none.
-func (r *reader) guid(path string) (guid [8]byte) {
+// identifier is a file that holds n bytes, like "0002:c903:00f9:bfa0"; nil where there is none.
+func (r *reader) identifier(path, what string, n int) []byte {
 	text, _ := r.text(path)
-	b, err := hex.DecodeString(strings.ReplaceAll(text, ":", ""))
-	if err != nil || len(b) != len(guid) {
-		if text != "" {
-			r.note("%s holds %.50q, which is no GUID", path, text)
-		}
-		return guid
+	if text == "" {
+		return nil
 	}
-	return [8]byte(b)
+	b, err := hex.DecodeString(strings.ReplaceAll(text, ":", ""))
+	if err != nil || len(b) != n {
+		r.note("%s holds %.50q, which is no %s", path, text, what)
+		return nil
+	}
+	return b
 }
 
 // mostUnused is how many unused entries of a table may follow each other before
@@ -81,25 +82,18 @@ func (r *reader) table(dir string, use func(index int) bool) {
 func (r *reader) gids(port string) (gids []GID) {
 	r.table(port+"/gids", func(i int) bool {
 		n := "/" + strconv.Itoa(i)
-		text, ok := r.text(port + "/gids" + n)
-		if !ok || text == "" {
-			return false
-		}
-		g := GID{Index: i}
-		b, err := hex.DecodeString(strings.ReplaceAll(text, ":", ""))
-		if err != nil || len(b) != len(g.GID) {
-			r.note("%s/gids%s holds %.50q, which is no GID", port, n, text)
-			return false
-		}
-		copy(g.GID[:], b)
+		gid := r.identifier(port+"/gids"+n, "GID", 16)
 		// An empty entry of an InfiniBand port has the subnet's prefix and
 		// nothing else.
-		if [8]byte(b[8:]) == ([8]byte{}) {
+		if gid == nil || [8]byte(gid[8:]) == ([8]byte{}) {
 			return false
 		}
-		g.Type = r.word(port + "/gid_attrs/types" + n)
-		g.Link = r.word(port + "/gid_attrs/ndevs" + n)
-		gids = append(gids, g)
+		gids = append(gids, GID{
+			Index: i,
+			GID:   [16]byte(gid),
+			Type:  r.word(port + "/gid_attrs/types" + n),
+			Link:  r.word(port + "/gid_attrs/ndevs" + n),
+		})
 		return true
 	})
 	return gids
