@@ -1,5 +1,7 @@
 package bind
 
+import "slices"
+
 // mostGroups bounds the work for machines that are made up: where more groups
 // than this are to be divided among fewer ranks, their borders do not count.
 const mostGroups = 512
@@ -62,21 +64,12 @@ func divide(pieces []piece, n, preferred, depth int) [][]piece {
 func split(pieces []piece, depth int) (groups [][]piece) {
 	from := 0
 	for i := 1; i <= len(pieces); i++ {
-		if i == len(pieces) || !alike(pieces[from], pieces[i], depth) {
+		if i == len(pieces) || !slices.Equal(pieces[from].path[:depth+1], pieces[i].path[:depth+1]) {
 			groups = append(groups, pieces[from:i])
 			from = i
 		}
 	}
 	return groups
-}
-
-func alike(a, b piece, depth int) bool {
-	for d := range depth + 1 {
-		if a.path[d] != b.path[d] {
-			return false
-		}
-	}
-	return true
 }
 
 // cut divides pieces evenly, the larger shares first.
@@ -176,18 +169,10 @@ func join(groups [][]piece, n int) (all [][]piece) {
 				end = e
 			}
 		}
-		all = append(all, flat(groups[from:end]))
+		all = append(all, slices.Concat(groups[from:end]...))
 		from = end
 	}
 	return all
-}
-
-// flat is the pieces of groups that lie side by side in one list.
-func flat(groups [][]piece) (pieces []piece) {
-	for _, g := range groups {
-		pieces = append(pieces, g...)
-	}
-	return pieces
 }
 
 // runs gives n ranks size pieces each, n*size <= len(pieces): one after the
