@@ -48,32 +48,30 @@ func Create(path string) (*os.File, error) {
 
 // Replace is Create for a file whose old content is of no use.
 func Replace(path string) (*os.File, error) {
+	return prepared(path, func(f *os.File) error { return f.Truncate(0) })
+}
+
+// Continue is Create for a file that is written from its end on.
+func Continue(path string) (*os.File, error) {
+	return prepared(path, func(f *os.File) error {
+		_, err := f.Seek(0, io.SeekEnd)
+		return err
+	})
+}
+
+// prepared is Create with a step for regular files. A pipe or a device has no old content and no end.
+func prepared(path string, prepare func(*os.File) error) (*os.File, error) {
 	f, err := Create(path)
 	if err != nil {
 		return nil, err
 	}
 	i, err := f.Stat()
-	if err == nil && i.Mode().IsRegular() { // a pipe or a device has nothing to lose
-		err = f.Truncate(0)
+	if err == nil && i.Mode().IsRegular() {
+		err = prepare(f)
 	}
 	if err != nil {
 		f.Close()
 		return nil, err
-	}
-	return f, nil
-}
-
-// Continue is Create for a file that is written from its end on.
-func Continue(path string) (*os.File, error) {
-	f, err := Create(path)
-	if err != nil {
-		return nil, err
-	}
-	if i, err := f.Stat(); err == nil && i.Mode().IsRegular() {
-		if _, err := f.Seek(0, io.SeekEnd); err != nil {
-			f.Close()
-			return nil, err
-		}
 	}
 	return f, nil
 }
