@@ -3,7 +3,6 @@ package hostlist
 import (
 	"bytes"
 	"fmt"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -71,13 +70,12 @@ func fileLine(words []string) ([]Entry, error) {
 		}
 		switch strings.ToLower(key) {
 		case "slots", "cpu", "count", "++cpus":
-			n, err := strconv.ParseUint(value, 10, 32)
-			if err != nil || n < 1 || n > 1<<24 {
-				return nil, fmt.Errorf("invalid slots %q of host %q: write a number from 1 to %d", value, words[0],
-					1<<24)
+			n, err := parseSlots(value, words[0])
+			if err != nil {
+				return nil, err
 			}
 			for k := range entries {
-				entries[k].Slots = uint32(n)
+				entries[k].Slots = n
 			}
 		case "max_slots", "max-slots", "++speed", "++shell", "++pathfix", "++setup":
 		default:

@@ -117,24 +117,26 @@ func isIPv6(s string) bool {
 	return strings.Contains(s, "::") || strings.Count(s, ":") == 7
 }
 
-func (e *Entry) options(tail, item string) error {
+func (e *Entry) options(tail, item string) (err error) {
 	slots, hca, _ := strings.Cut(tail, ":")
-	n, err := strconv.ParseUint(slots, 10, 32)
-	if err != nil || n < 1 || n > 1<<24 {
-		return fmt.Errorf("invalid slots %q of host %q: write a number from 1 to %d", slots, item, 1<<24)
+	if e.Slots, err = parseSlots(slots, item); err != nil {
+		return err
 	}
-	e.Slots = uint32(n)
-	return e.setHCA(hca)
-}
-
-func (e *Entry) setHCA(hca string) error {
-	for _, c := range hca {
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == ':' || c == '-') {
+	for i := range len(hca) {
+		if !wordByte(hca[i]) && hca[i] != ':' {
 			return fmt.Errorf("invalid HCA %q: a character that no device has", hca)
 		}
 	}
 	e.HCA = hca
 	return nil
+}
+
+func parseSlots(slots, host string) (uint32, error) {
+	n, err := strconv.ParseUint(slots, 10, 32)
+	if err != nil || n < 1 || n > 1<<24 {
+		return 0, fmt.Errorf("invalid slots %q of host %q: write a number from 1 to %d", slots, host, 1<<24)
+	}
+	return uint32(n), nil
 }
 
 // maxPrefixes bounds how many names the brackets before a name's last pair make: each is an entry.
