@@ -45,6 +45,7 @@ type member struct {
 	conn    *net.TCPConn  // nil unless it is linked
 	decided chan struct{} // closed: it is linked or alone
 	kill    sync.Once
+	ended   sync.Once
 	over    chan struct{} // closed: how is known
 	how     ending
 }
@@ -238,14 +239,10 @@ func (s *step) follow() {
 
 // finish notes how a member has ended, once.
 func (m *member) finish(how ending) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	select {
-	case <-m.over:
-	default:
+	m.ended.Do(func() {
 		m.how = how
 		close(m.over)
-	}
+	})
 }
 
 // stepErrors takes what srun prints. It names the hosts of tasks that have ended badly:
