@@ -123,9 +123,5 @@ func joining(how job.LaunchOptions) string {
 	if how.Launcher != "pbs" || len(how.Starter) == 0 {
 		return ""
 	}
-	var b strings.Builder
-	for _, word := range how.Starter {
-		b.WriteString(`"` + word + `" `)
-	}
-	return b.String() + "$$ >/dev/null 2>&1; "
+	return `"` + strings.Join(how.Starter, `" "`) + `" $$ >/dev/null 2>&1; `
 }

@@ -2,11 +2,7 @@ package remote
 
 import (
 	"fmt"
-	"maps"
 	"os"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -25,15 +21,9 @@ func (ses *Session) CPU() time.Duration {
 // no processor; 0 if it has ended, or this kernel does not count. The kernel counts
 // in nanoseconds (Documentation/scheduler/sched-stats.rst, /proc/PID/schedstat).
 func scheduled(path string) (ran, queued time.Duration) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return 0, 0
-	}
-	first, rest, _ := strings.Cut(string(text), " ")
-	second, _, _ := strings.Cut(rest, " ")
-	one, _ := strconv.ParseInt(first, 10, 64)
-	two, _ := strconv.ParseInt(second, 10, 64)
-	return time.Duration(one), time.Duration(two)
+	text, _ := os.ReadFile(path)
+	_, _ = fmt.Sscan(string(text), &ran, &queued)
+	return ran, queued
 }
 
 // own names the threads of this process in observations.
@@ -50,11 +40,8 @@ func (s *Starter) Ran() time.Duration {
 		ran, queued := scheduled("/proc/self/task/" + t.Name() + "/schedstat")
 		now[own] += ran + queued
 	}
-	s.mu.Lock()
-	coming := slices.Collect(maps.Keys(s.coming))
-	s.mu.Unlock()
-	for _, ses := range coming {
-		for _, pid := range ses.Pids() {
+	for ses := range s.coming.Range {
+		for _, pid := range ses.(*Session).Pids() {
 			ran, queued := scheduled(fmt.Sprintf("/proc/%d/schedstat", pid))
 			now[pid] = ran + queued
 		}
@@ -65,17 +52,4 @@ func (s *Starter) Ran() time.Duration {
 	}
 	s.ran = now
 	return sum
-}
-
-// came and left bound the time in which a session is on its way.
-func (s *Starter) came(ses *Session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.coming[ses] = true
-}
-
-func (s *Starter) left(ses *Session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.coming, ses)
 }

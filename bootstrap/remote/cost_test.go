@@ -25,16 +25,16 @@ func TestRan(t *testing.T) {
 		require.NoError(t, unix.Getrusage(unix.RUSAGE_SELF, &u))
 		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 	}
-	s := Starter{coming: map[*Session]bool{}}
+	var s Starter
 	s.Ran()
 	for until := used() + 30*time.Millisecond; used() < until; {
 	}
 	require.GreaterOrEqual(t, s.Ran(), 20*time.Millisecond)
 	ses := &Session{line: ofProcess{pid: os.Getppid()}}
-	s.came(ses)
+	s.coming.Store(ses, true)
 	s.Ran()
 	require.Positive(t, s.ran[os.Getppid()])
-	s.left(ses)
+	s.coming.Delete(ses)
 	s.Ran()
 	require.NotContains(t, s.ran, os.Getppid())
 }

@@ -13,23 +13,14 @@ const perAddress = 6
 // gate lets so many through for each address. The zero value is ready. It is
 // safe for concurrent use.
 type gate struct {
-	mu    sync.Mutex
-	slots map[string]chan struct{} // capacity perAddress; full: wait
+	slots sync.Map // by address: a channel with capacity perAddress; full: wait
 }
 
 // enter waits for a slot, and returns what gives it back; that may be called
 // more than once.
 func (g *gate) enter(ctx context.Context, address string) (leave func(), err error) {
-	g.mu.Lock()
-	if g.slots == nil {
-		g.slots = map[string]chan struct{}{}
-	}
-	slot := g.slots[address]
-	if slot == nil {
-		slot = make(chan struct{}, perAddress)
-		g.slots[address] = slot
-	}
-	g.mu.Unlock()
+	made, _ := g.slots.LoadOrStore(address, make(chan struct{}, perAddress))
+	slot := made.(chan struct{})
 	select {
 	case slot <- struct{}{}:
 		return sync.OnceFunc(func() { <-slot }), nil

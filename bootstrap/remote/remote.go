@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os/exec"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -31,10 +30,9 @@ type Starter struct {
 	native   bool                          // open ssh sessions with package native, where its client can
 	system   func() (native.System, error) // reads what the ssh configuration depends on; lazy, as script
 	notify   func(string)
-	mu       sync.Mutex
-	reported []string              // reasons for which notify was called
+	reported sync.Map              // reasons for which notify was called, as keys
 	gate     gate                  // limits the native sessions that are being opened
-	coming   map[*Session]bool     // sessions that are being opened
+	coming   sync.Map              // sessions that are being opened, *Session, as keys
 	ran      map[int]time.Duration // CPU and waiting time by process ID at the last call of Ran; used only by Ran
 }
 
@@ -42,8 +40,7 @@ type Starter struct {
 // starter calls notify with texts for the user, such as the reason that the program ssh is used for a host. It calls
 // notify once for each reason, from any goroutine. If notify is nil, the texts are dropped.
 func New(how job.LaunchOptions, notify func(text string)) (*Starter, error) {
-	s := &Starter{how: how, jitter: rand.Float64, notify: notify, system: sync.OnceValues(native.Here),
-		coming: map[*Session]bool{}}
+	s := &Starter{how: how, jitter: rand.Float64, notify: notify, system: sync.OnceValues(native.Here)}
 	s.script = sync.OnceValue(func() string { return command(how, build.Path(), s.role()) })
 	switch {
 	case len(how.Exec) > 0:
@@ -134,13 +131,7 @@ func (s *Starter) alive(t Target) int {
 
 // notifyOnce passes text to the user unless it was called with the same reason before.
 func (s *Starter) notifyOnce(reason, text string) {
-	s.mu.Lock()
-	known := slices.Contains(s.reported, reason)
-	if !known {
-		s.reported = append(s.reported, reason)
-	}
-	s.mu.Unlock()
-	if !known && s.notify != nil {
+	if _, known := s.reported.LoadOrStore(reason, true); !known && s.notify != nil {
 		s.notify(text)
 	}
 }

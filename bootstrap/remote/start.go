@@ -47,8 +47,8 @@ func (s *Starter) attempt(ctx context.Context, t Target, progress func(Phase)) (
 	if err != nil {
 		return nil, err
 	}
-	s.came(session)
-	defer s.left(session)
+	s.coming.Store(session, true)
+	defer s.coming.Delete(session)
 	stop := context.AfterFunc(ctx, session.abandon)
 	defer stop()
 	err = session.meet(t, s.most(t), progress)
