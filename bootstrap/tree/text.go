@@ -2,6 +2,7 @@ package tree
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,11 +17,7 @@ const MaxFanOut = 1 << 20
 // String is the text that Parse reads: "kary:8:7ms,172ms", or
 // "kary:8:7ms,172ms,16" with a window.
 func (s Shape) String() string {
-	text := names[s.Kind]
-	if s.Kind == Kary {
-		text += ":" + strconv.Itoa(s.K)
-	}
-	text = fmt.Sprintf("%s:%v,%v", text, s.Cost.SEQ, s.Cost.REM)
+	text := fmt.Sprintf("%s:%v,%v", s.Name(), s.Cost.SEQ, s.Cost.REM)
 	if s.Cost.Window > 0 {
 		text += "," + strconv.Itoa(s.Cost.Window)
 	}
@@ -40,16 +37,11 @@ func (s Shape) Name() string {
 func Parse(text string) (Shape, error) {
 	parts := strings.Split(text, ":")
 	s := Shape{Cost: DefaultCost}
-	found := false
-	for k, name := range names {
-		if name == parts[0] {
-			s.Kind, found = Kind(k), true
-		}
-	}
-	if !found {
+	kind := slices.Index(names[:], parts[0])
+	if kind < 0 {
 		return s, fmt.Errorf("unknown tree %q: write flat, chain, kary:K, binomial, two-level, greedy or auto", text)
 	}
-	parts = parts[1:]
+	s.Kind, parts = Kind(kind), parts[1:]
 	if s.Kind == Kary {
 		if len(parts) == 0 {
 			return s, fmt.Errorf("tree %q lacks its fan-out: write kary:8", text)
