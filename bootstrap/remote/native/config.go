@@ -261,7 +261,8 @@ func (r *reader) environment(c *Config) error {
 // defaultKeys are tried when no file is named, in OpenSSH's order (readconf.c,
 // fill_default_options). Those of hardware tokens are among them: whoever has
 // one and needs it is left to ssh.
-var defaultKeys = []string{"id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk"}
+var defaultKeys = []string{"~/.ssh/id_rsa", "~/.ssh/id_ecdsa", "~/.ssh/id_ecdsa_sk", "~/.ssh/id_ed25519",
+	"~/.ssh/id_ed25519_sk"}
 
 // paths expands the names of files.
 func (r *reader) paths(c *Config) (err error) {
@@ -282,12 +283,8 @@ func (r *reader) paths(c *Config) (err error) {
 		}
 		return nil
 	}
-	var keys []string
-	for _, k := range defaultKeys {
-		keys = append(keys, "~/.ssh/"+k)
-	}
 	c.IdentityGiven = r.got["identityfile"] != nil
-	if err := all("identityfile", &c.Identities, keys...); err != nil {
+	if err := all("identityfile", &c.Identities, defaultKeys...); err != nil {
 		return err
 	}
 	if err := all("certificatefile", &c.Certificates); err != nil {
