@@ -1,6 +1,9 @@
 package bind
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // mostGroups bounds the work for machines that are made up: where more groups
 // than this are to be divided among fewer ranks, their borders do not count.
@@ -138,37 +141,33 @@ func apportion(groups [][]piece, n, preferred int) (counts []int, ok bool) {
 // least sum of the squares of their sizes, and of equal ones the one with the
 // largest shares first.
 func join(groups [][]piece, n int) (all [][]piece) {
-	// best[left][i] is the least sum for the groups from i on and so many shares.
-	k := len(groups)
-	best := make([][]int, n+1)
-	for left := range best {
-		best[left] = make([]int, k+1)
-		for i := range best[left] {
-			best[left][i] = -1
-		}
+	// best[left][i] is for the groups from i on and so many shares.
+	type division struct {
+		sum int // the least
+		end int // of the first share
 	}
-	best[0][k] = 0
+	const impossible = math.MaxInt / 2
+	k := len(groups)
+	best := make([][]division, n+1)
+	for left := range best {
+		best[left] = slices.Repeat([]division{{sum: impossible}}, k+1)
+	}
+	best[0][k].sum = 0
 	for left := 1; left <= n; left++ {
 		for i := k - left; i >= 0; i-- {
-			size, least := 0, -1
-			for end := i + 1; end <= k-left+1 && (least < 0 || size*size < least); end++ {
+			least := &best[left][i]
+			size := 0
+			for end := i + 1; end <= k-left+1 && size*size < least.sum; end++ {
 				size += len(groups[end-1])
-				if rest := best[left-1][end]; rest >= 0 && (least < 0 || size*size+rest < least) {
-					least = size*size + rest
+				if sum := size*size + best[left-1][end].sum; sum <= least.sum {
+					*least = division{sum, end}
 				}
 			}
-			best[left][i] = least
 		}
 	}
 	from := 0
 	for left := n; left > 0; left-- {
-		end, size := from, 0
-		for e := from + 1; e <= k; e++ {
-			size += len(groups[e-1])
-			if rest := best[left-1][e]; rest >= 0 && size*size+rest == best[left][from] {
-				end = e
-			}
-		}
+		end := best[left][from].end
 		all = append(all, slices.Concat(groups[from:end]...))
 		from = end
 	}

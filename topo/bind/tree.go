@@ -49,12 +49,10 @@ func newTree(m *topo.Machine) *tree {
 	// The cores are in tree order, so objects get their numbers as cores first
 	// touch them. Lists in another order do no harm.
 	packages, numas, caches := numbers{}, numbers{}, numbers{}
-	var pairs [][2]int
 	for i, c := range m.Cores {
 		cpu := c.CPUs.First()
 		p := packages.of(inPackage.Of(cpu), 0, 0)
 		n := numas.of(inNUMA.Of(cpu), 0, 0)
-		pairs = append(pairs, [2]int{p, n})
 		l := inL3.Of(cpu)
 		if l < 0 {
 			l = caches.of(-1, p, n) // a cache that no other core shares is not listed: such cores are together
@@ -72,7 +70,7 @@ func newTree(m *topo.Machine) *tree {
 			t.cpus += core.cpus.Len()
 		}
 	}
-	if holdsPackages(pairs) {
+	if holdsPackages(m) {
 		for i := range t.cores {
 			path := &t.cores[i].path
 			path[0], path[1] = path[1], path[0]
@@ -97,20 +95,18 @@ func (t *tree) fill(lengths ...int) {
 }
 
 // holdsPackages reports whether NUMA nodes are the outer objects: whether one
-// has several packages, and no package has several of them. The pairs are of a
-// package and a NUMA node each.
-func holdsPackages(pairs [][2]int) bool {
-	packageOf, numaOf := map[int]int{}, map[int]int{}
-	holds := false
-	for _, pair := range pairs {
-		p, n := pair[0], pair[1]
-		if other, ok := numaOf[p]; ok && other != n {
-			return false
+// has several packages, and no package has several of them.
+func holdsPackages(m *topo.Machine) (holds bool) {
+	for _, p := range m.Packages {
+		for _, n := range m.Memories {
+			switch {
+			case !p.CPUs.Meets(n.CPUs):
+			case !p.CPUs.In(n.CPUs):
+				return false
+			case !n.CPUs.In(p.CPUs):
+				holds = true
+			}
 		}
-		if other, ok := packageOf[n]; ok && other != p {
-			holds = true
-		}
-		numaOf[p], packageOf[n] = n, p
 	}
 	return holds
 }
