@@ -5,7 +5,11 @@
 // contradictory is left out, with a note.
 package topo
 
-import "ibrun/internal/cpuset"
+import (
+	"fmt"
+
+	"ibrun/internal/cpuset"
+)
 
 // Kind is a kind of object that ranks can be placed by.
 type Kind uint8
@@ -24,45 +28,47 @@ const (
 // Object is a part of a machine. Its CPUs are those that are online, allowed or
 // not.
 type Object struct {
-	ID   int // the kernel's number; -1: it has none, or this is a guess
-	CPUs cpuset.Set
+	ID   int        `json:"id"` // the kernel's number; -1: it has none, or this is a guess
+	CPUs cpuset.Set `json:"cpus"`
 }
 
 // Memory is a NUMA node. One without CPUs has only memory.
 type Memory struct {
 	Object
-	Bytes    uint64
-	Distance []int // to each of Machine.Memories, in its order; nil: not known. 10 is local
+	Bytes    uint64 `json:"memory_bytes"`
+	Distance []int  `json:"distances"` // to each of Machine.Memories, in its order; nil: not known. 10 is local
 }
 
 // Machine is one node. The zero value is no machine; Read makes one with at
 // least one CPU, one core, one NUMA node and one package, and every online CPU
-// in exactly one core, one NUMA node and one package.
+// in exactly one core, one NUMA node and one package. Users read machines as JSON:
+// names of fields are never reused there.
 type Machine struct {
-	// Cores, L3s and Packages are in the order of the tree that they form:
+	// Packages, L3s and Cores are in the order of the tree that they form:
 	// by package, NUMA node, last-level cache and lowest CPU. A NUMA node may
 	// hold several packages, and a package several NUMA nodes.
-	Cores    []Object
-	L3s      []Object // last-level caches that several cores share, of whichever level; may be empty
-	Packages []Object
-	// with several CPUs, but fewer than their package; for the user, since caches and memory say
-	// what a die has
-	Dies     []Object
-	Memories []Memory   // by ID
-	Slower   cpuset.Set // CPUs of cores that are slower than others of this machine (hybrid)
+	Packages []Object `json:"packages"`
+	// Dies are those with several CPUs, but fewer than their package. They are for the user, since
+	// caches and memory say what a die has.
+	Dies     []Object   `json:"dies"`
+	Memories []Memory   `json:"numa_nodes"` // by ID
+	L3s      []Object   `json:"caches"`     // last-level caches, of whichever level, that cores share; may be empty
+	Cores    []Object   `json:"cores"`
+	Slower   cpuset.Set `json:"slower_cpus"` // CPUs of cores that are slower than others of this machine (hybrid)
 
-	Online      cpuset.Set // CPUs that run
-	Allowed     cpuset.Set // CPUs of Online that cgroup and affinity leave to this process; never empty
-	AllowedMems cpuset.Set // IDs of Memories that may be used; never empty
-	Quota       float64    // CPUs' worth of time that cpu.max leaves; 0: no limit
-	MemoryLimit uint64     // bytes that cgroups leave; 0: no limit
-	Load        float64    // processes that ran or wanted to, over the last minute; -1: not known
+	Online cpuset.Set `json:"online_cpus"` // CPUs that run
+	// Allowed are the CPUs of Online that cgroup and affinity leave to this process; never empty.
+	Allowed     cpuset.Set `json:"allowed_cpus"`
+	AllowedMems cpuset.Set `json:"allowed_numa_nodes"` // IDs of Memories that may be used; never empty
+	Quota       float64    `json:"quota_cpus"`         // CPUs' worth of time that cpu.max leaves; 0: no limit
+	MemoryLimit uint64     `json:"memory_limit_bytes"` // bytes that cgroups leave; 0: no limit
+	Load        float64    `json:"load"`               // processes that ran or waited to, last minute; -1: not known
 
-	HCAs  []HCA
-	Links []Link
+	HCAs  []HCA  `json:"hcas"`
+	Links []Link `json:"interfaces"`
 
 	// Notes are what was wrong or guessed, a sentence each, for the user.
-	Notes []string
+	Notes []string `json:"notes"`
 }
 
 // Objects are a machine's parts of one kind, in the order of the tree. PUs are
@@ -96,42 +102,62 @@ func (m *Machine) Objects(k Kind) []Object {
 
 // Place is where a device is attached.
 type Place struct {
-	NUMA int        // ID of its NUMA node; -1: not known
-	CPUs cpuset.Set // that the kernel calls local; may be empty
+	NUMA int        `json:"numa_node"`  // ID of its NUMA node; -1: not known
+	CPUs cpuset.Set `json:"local_cpus"` // that the kernel calls local; may be empty
 	// addresses from the root bus to the device: "pci0000:40", "0000:40:03.0", "0000:41:00.0"; nil:
 	// it has none
-	PCI []string
+	PCI []string `json:"pci_path"`
 }
 
 // HCA is an InfiniBand, RoCE, iWARP or Omni-Path device.
 type HCA struct {
-	Name string // mlx5_0
+	Name string `json:"name"` // mlx5_0
 	Place
-	IWARP bool    // an RNIC, which UCX, NCCL and MVAPICH2 do not drive as they do InfiniBand and RoCE
-	GUID  [8]byte // of the node, which no other HCA has; zero: not known
-	Ports []Port  // by number
+	IWARP bool   `json:"iwarp"`     // an RNIC, which UCX, NCCL and MVAPICH2 do not drive as they do InfiniBand and RoCE
+	GUID  GUID   `json:"node_guid"` // of the node, which no other HCA has; zero: not known
+	Ports []Port `json:"ports"`     // by number
 }
 
 // Port is one port of an HCA.
 type Port struct {
-	Number   int
-	State    string // ACTIVE, DOWN, INIT, ARMED: the word alone
-	Physical string // LinkUp, Polling, Sleep, ...; empty: not known
-	Layer    string // InfiniBand or Ethernet; empty: not known
-	LID      uint32 // 0: none, as on Ethernet
-	SMLID    uint32
-	LMC      uint8
-	Rate     float64 // Gb/s; 0: not known
-	GIDs     []GID   // those that are not zero
-	PKeys    []uint16
+	Number   int      `json:"number"`
+	State    string   `json:"state"`          // ACTIVE, DOWN, INIT, ARMED: the word alone
+	Physical string   `json:"physical_state"` // LinkUp, Polling, Sleep, ...; empty: not known
+	Layer    string   `json:"link_layer"`     // InfiniBand or Ethernet; empty: not known
+	LID      uint32   `json:"lid"`            // 0: none, as on Ethernet
+	SMLID    uint32   `json:"sm_lid"`
+	LMC      uint8    `json:"lmc"`
+	Rate     float64  `json:"rate_gbps"` // Gb/s; 0: not known
+	GIDs     []GID    `json:"gids"`      // those that are not zero
+	PKeys    []uint16 `json:"pkeys"`
 }
 
 // GID is an entry of a port's table.
 type GID struct {
-	Index int
-	GID   [16]byte
-	Type  string // "IB/RoCE v1", "RoCE v2"; empty: not known
-	Link  string // its network interface; empty: none
+	Index int     `json:"index"`
+	GID   Address `json:"gid"`
+	Type  string  `json:"type"`      // "IB/RoCE v1", "RoCE v2"; empty: not known
+	Link  string  `json:"interface"` // its network interface; empty: none
+}
+
+// GUID is the identifier of an HCA.
+type GUID [8]byte
+
+// Address is a GID.
+type Address [16]byte
+
+// MarshalText writes a GUID as the kernel does.
+func (g GUID) MarshalText() ([]byte, error) { return grouped(g[:]), nil }
+
+// MarshalText writes a GID as the kernel does.
+func (a Address) MarshalText() ([]byte, error) { return grouped(a[:]), nil }
+
+// grouped is a GID or GUID in groups of two bytes.
+func grouped(id []byte) (text []byte) {
+	for i := 0; i < len(id); i += 2 {
+		text = fmt.Appendf(text, ":%x", id[i:i+2])
+	}
+	return text[1:]
 }
 
 // Active reports whether a port carries data.
@@ -139,14 +165,14 @@ func (p *Port) Active() bool { return p.State == "ACTIVE" }
 
 // Link is a network interface.
 type Link struct {
-	Name string
+	Name string `json:"name"`
 	Place
-	Up       bool
-	Loopback bool
-	Virtual  bool // no hardware of this machine is behind it
-	MTU      int  // bytes
-	Speed    int  // Mb/s; 0: not known
-	Type     int  // ARPHRD number: 1 Ethernet, 32 InfiniBand, 772 loopback
+	Up       bool `json:"up"`
+	Loopback bool `json:"loopback"`
+	Virtual  bool `json:"virtual"`    // no hardware of this machine is behind it
+	MTU      int  `json:"mtu_bytes"`  // bytes
+	Speed    int  `json:"speed_mbps"` // Mb/s; 0: not known
+	Type     int  `json:"arphrd"`     // ARPHRD number: 1 Ethernet, 32 InfiniBand, 772 loopback
 }
 
 // AllowedCores is the number of cores of which this process may use at least one CPU.

@@ -168,6 +168,9 @@ func (s Set) String() string {
 	return strings.Join(ranges, ",")
 }
 
+// MarshalText writes the list form.
+func (s Set) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
 // Words is the set as the kernel's system calls want it, the lowest 64 numbers
 // first.
 func (s Set) Words() []uint64 { return slices.Clone(s.words) }
