@@ -116,19 +116,19 @@ func (t *tree) add(h *tar.Header, from io.Reader) error {
 	}
 	switch h.Typeflag {
 	case tar.TypeDir:
-		return t.put(name, node{kind: fs.ModeDir})
+		return t.put(name, fs.ModeDir, nil)
 	case tar.TypeSymlink:
-		return t.put(name, node{kind: fs.ModeSymlink, target: h.Linkname})
+		return t.put(name, fs.ModeSymlink, []byte(h.Linkname))
 	case tar.TypeLink:
 		to, err := inside(h.Linkname)
 		if err != nil {
 			return err
 		}
 		old := t.nodes[to]
-		if old == nil || old.kind != 0 {
+		if old == nil || !old.Mode.IsRegular() {
 			return fmt.Errorf("%.200q is a hard link to no file before it", name)
 		}
-		return t.put(name, node{text: old.text})
+		return t.put(name, 0, old.Data)
 	case tar.TypeReg:
 		if h.Size > mostFile {
 			return fmt.Errorf("%.200q has %d bytes: files of a machine have at most %d", name, h.Size, mostFile)
@@ -137,7 +137,7 @@ func (t *tree) add(h *tar.Header, from io.Reader) error {
 		if err != nil {
 			return fmt.Errorf("%.200q: %w", name, err)
 		}
-		return t.put(name, node{text: text})
+		return t.put(name, 0, text)
 	}
 	return nil
 }

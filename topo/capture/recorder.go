@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"testing/fstest"
 )
 
 // Recorder is a file system that remembers what was read through it: files with
@@ -50,8 +51,7 @@ func (r *Recorder) Open(name string) (fs.File, error) {
 	if err != nil {
 		return nil, failed("open", name, err)
 	}
-	n := node{name: path.Base(at), text: text}
-	return n.open(), nil
+	return fstest.MapFS{at: newNode(0, text)}.Open(at)
 }
 
 // ReadDir lists a folder.
