@@ -232,7 +232,7 @@ func (ses *Session) Tail() string {
 	ses.drain()
 	text := ses.stderr.String()
 	if cause, _ := ses.died(); cause != "" {
-		if i := traceIn(text); i >= 0 {
+		if i := lineIn(text, traces); i >= 0 {
 			text = text[:i]
 		}
 	}

@@ -58,10 +58,7 @@ func alarmIn(text string) string {
 	return line
 }
 
-// traceIn finds where a runtime's state begins in a text; negative: nowhere.
-func traceIn(text string) int { return lineIn(text, traces) }
-
-// lineIn finds the first line that begins in one of some ways.
+// lineIn finds where the first line begins that begins in one of some ways; negative: there is none.
 func lineIn(text string, starts []string) int {
 	at := 0
 	for l := range strings.Lines(text) {
