@@ -1,10 +1,6 @@
 package topo
 
-import (
-	"strings"
-
-	"ibrun/internal/cpuset"
-)
+import "ibrun/internal/cpuset"
 
 // allowed finds what this process may use: what its affinity, its memory policy's
 // bounds (proc/self/status) and its cgroups leave. In a capture, it is the
@@ -53,16 +49,13 @@ func (r *reader) allowed(m *Machine) {
 
 // status is a list in the text of proc/self/status; empty: there is none.
 func (r *reader) status(text, name string) cpuset.Set {
-	for line := range strings.Lines(text) {
-		key, value, _ := strings.Cut(line, ":")
-		if key != name || len(value) > mostSet {
-			continue
-		}
-		s, err := cpuset.ParseList(value)
-		if err != nil {
-			r.note("proc/self/status: %s: %v", name, err)
-		}
-		return s
+	value, ok := field(text, name, ":")
+	if !ok || len(value) > mostSet {
+		return cpuset.Set{}
 	}
-	return cpuset.Set{}
+	s, err := cpuset.ParseList(value)
+	if err != nil {
+		r.note("proc/self/status: %s: %v", name, err)
+	}
+	return s
 }

@@ -145,12 +145,9 @@ func (r *reader) computeUnits() bool {
 		return *r.units
 	}
 	first, _, _ := strings.Cut(r.head("proc/cpuinfo"), "\n\n")
-	fields := map[string]string{}
-	for line := range strings.Lines(first) {
-		key, value, _ := strings.Cut(line, ":")
-		fields[strings.TrimSpace(key)] = strings.TrimSpace(value)
-	}
-	units := fields["vendor_id"] == "AuthenticAMD" && fields["cpu family"] == "21"
+	vendor, _ := field(first, "vendor_id", ":")
+	family, _ := field(first, "cpu family", ":")
+	units := vendor == "AuthenticAMD" && family == "21"
 	r.units = &units
 	return units
 }

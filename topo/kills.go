@@ -31,11 +31,7 @@ func MemoryKills(fsys fs.FS) (where string, kills uint64, ok bool) {
 // count is the number behind oom_kill in a file of such lines.
 func (r *reader) count(file string) (n uint64, ok bool) {
 	text, _ := r.text(file)
-	for line := range strings.Lines(text) {
-		if word, number, _ := strings.Cut(strings.TrimSpace(line), " "); word == "oom_kill" {
-			n, err := strconv.ParseUint(number, 10, 64)
-			return n, err == nil
-		}
-	}
-	return 0, false
+	number, ok := field(text, "oom_kill", " ")
+	n, err := strconv.ParseUint(number, 10, 64)
+	return n, ok && err == nil
 }

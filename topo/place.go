@@ -114,7 +114,9 @@ func (r *reader) pciFolder(device string) (folder string, pci []string) {
 	to, _ := r.target(device)
 	address := path.Base(to)
 	if !pciFunction(address) {
-		address = r.variable(device+"/uevent", "PCI_SLOT_NAME")
+		// Here drivers/pci/pci-driver.c (pci_uevent) writes a function's address.
+		text, _ := r.text(device + "/uevent")
+		address, _ = field(text, "PCI_SLOT_NAME", "=")
 	}
 	if !pciFunction(address) {
 		return "", nil
@@ -122,18 +124,6 @@ func (r *reader) pciFolder(device string) (folder string, pci []string) {
 	const bus = "sys/bus/pci/devices"
 	to, _ = r.target(bus + "/" + address)
 	return pciPath(path.Join(bus, to))
-}
-
-// variable is one line NAME=VALUE of a uevent file, in which
-// drivers/pci/pci-driver.c (pci_uevent) writes a function's address.
-func (r *reader) variable(path, name string) string {
-	text, _ := r.text(path)
-	for line := range strings.Lines(text) {
-		if value, ok := strings.CutPrefix(line, name+"="); ok {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
 }
 
 // pciPath are the PCI addresses in the path of a folder, from the root bus to

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"slices"
 	"strconv"
+	"strings"
 
 	"ibrun/internal/cpuset"
 )
@@ -90,6 +91,17 @@ func (r *reader) number(path string) (int, bool) {
 		r.note("%s holds %.40q, which is no number", path, text)
 	}
 	return n, err == nil
+}
+
+// field is the value behind a name in a text of lines with a name, a separator and a value.
+func field(text, name, separator string) (value string, ok bool) {
+	for line := range strings.Lines(text) {
+		key, value, found := strings.Cut(line, separator)
+		if found && strings.TrimSpace(key) == name {
+			return strings.TrimSpace(value), true
+		}
+	}
+	return "", false
 }
 
 // list is a file that holds a list like 0-3,8.

@@ -108,7 +108,9 @@ func (p *picture) summary() {
 
 	var ids cpuset.Set
 	for _, mem := range m.Memories {
-		ids = ids.Or(number(mem.ID))
+		if mem.ID >= 0 && mem.ID < cpuset.Max {
+			ids.Add(mem.ID)
+		}
 	}
 	var limits []string
 	if !m.Online.In(m.Allowed) {
@@ -139,14 +141,6 @@ func (p *picture) bytes() (sum uint64) {
 		sum += mem.Bytes
 	}
 	return sum
-}
-
-// number is a set of one number, or of none if no set can hold it.
-func number(n int) cpuset.Set {
-	if n < 0 || n >= cpuset.Max {
-		return cpuset.Set{}
-	}
-	return cpuset.Of(n)
 }
 
 // where is what a core is in: indices in the machine's lists, -1 for none.
