@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"ibrun/bootstrap/remote/native"
 )
 
@@ -29,14 +27,6 @@ func (c connection) setLimit(t time.Time) { c.Limit(t) }
 func (c connection) Release() {} // it holds nothing when it has ended
 
 func (c connection) drained() <-chan struct{} { return c.Done() }
-
-func (c connection) end() ending {
-	e := c.End()
-	if e.Signal != "" {
-		return ending{signal: unix.SignalNum("SIG" + e.Signal)}
-	}
-	return ending{code: e.Code, lost: e.Lost}
-}
 
 // dial makes a session without a launcher. The error is an *Error or has errSSH
 // in it.

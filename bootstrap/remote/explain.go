@@ -148,7 +148,7 @@ func (ses *Session) look(e *Error, t Target) {
 // loginClues are those that may be in what the session printed: none if this
 // process logged in itself, or the launcher did and what it ran ended.
 func (ses *Session) loginClues() []clue {
-	code := ses.end().code
+	code := ses.End().Code
 	if ses.launcher == "" || ses.launcher == "ssh" && code != sshFailed || code == notRun || code == notFound {
 		return nil
 	}
@@ -191,26 +191,26 @@ const maxSignal = 64
 
 // ended says how the session ended, once it has, as a sentence's beginning.
 func (ses *Session) ended() string {
-	e := ses.end()
+	e := ses.End()
 	who, command := "its agent", "its reaper"
 	if ses.phase != Agent {
 		who, command = "the command there", "the command there"
 	}
-	switch signal := syscall.Signal(e.code - killed); {
-	case e.lost != nil:
-		return "the connection to its sshd was lost: " + loss(e.lost)
-	case e.signal != 0 && ses.launcher != "":
-		return fmt.Sprintf("%s was killed by signal %d (%v)", ses.launcher, e.signal, e.signal)
-	case e.signal != 0:
-		return fmt.Sprintf("%s was killed by signal %d (%v)", command, e.signal, e.signal)
-	case e.code == sshFailed && ses.launcher == "ssh":
+	switch signal := syscall.Signal(e.Code - killed); {
+	case e.Lost != nil:
+		return "the connection to its sshd was lost: " + loss(e.Lost)
+	case e.Signal != 0 && ses.launcher != "":
+		return fmt.Sprintf("%s was killed by signal %d (%v)", ses.launcher, e.Signal, e.Signal)
+	case e.Signal != 0:
+		return fmt.Sprintf("%s was killed by signal %d (%v)", command, e.Signal, e.Signal)
+	case e.Code == sshFailed && ses.launcher == "ssh":
 		return "ssh failed (code 255)"
-	case e.code == CutOff && ses.phase == Agent:
+	case e.Code == CutOff && ses.phase == Agent:
 		return "its agent received nothing from this host and ended itself"
 	case signal > 0 && signal <= maxSignal:
 		return fmt.Sprintf("%s was killed by signal %d (%v)", who, signal, signal)
 	default:
-		return fmt.Sprintf("%s ended with code %d", who, e.code)
+		return fmt.Sprintf("%s ended with code %d", who, e.Code)
 	}
 }
 
@@ -237,7 +237,7 @@ func (ses *Session) Cause() string {
 		return cause
 	}
 	cause := ses.ended()
-	if line := lastLine(ses.stderr.String()); line != "" && ses.launcher == "ssh" && ses.end().code == sshFailed {
+	if line := lastLine(ses.stderr.String()); line != "" && ses.launcher == "ssh" && ses.End().Code == sshFailed {
 		cause += ": " + line
 	}
 	return cause

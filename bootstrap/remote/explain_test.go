@@ -12,18 +12,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/remote/native"
 	"ibrun/internal/job"
 )
 
 // over is a line that has ended.
-type over struct{ how ending }
+type over struct{ how native.End }
 
 func (over) Kill()                    {}
 func (over) abandon()                 {}
 func (over) Pids() []int              { return nil }
 func (over) inodes() []string         { return nil }
 func (over) setLimit(time.Time)       {}
-func (o over) end() ending            { return o.how }
+func (o over) End() native.End        { return o.how }
 func (over) Done() <-chan struct{}    { return closedChannel }
 func (over) drained() <-chan struct{} { return closedChannel }
 func (over) Release()                 {}
@@ -50,32 +51,32 @@ var (
 func TestEndsAreNamed(t *testing.T) {
 	for _, c := range []struct {
 		launcher string // empty: none
-		how      ending
+		how      native.End
 		printed  string
 		says     string
 	}{
-		{"", ending{code: 137}, "", "its agent was killed by signal 9 (killed)"},
-		{"", ending{code: 255}, "", "its agent ended with code 255"},
-		{"", ending{code: 200}, "", "its agent ended with code 200"},
-		{"", ending{code: 0}, "", "its agent ended with code 0"},
-		{"", ending{code: CutOff}, "", "its agent received nothing from this host and ended itself"},
-		{"", ending{signal: syscall.SIGKILL}, "", "its reaper was killed by signal 9 (killed)"},
-		{"", ending{lost: io.EOF}, "", "the connection to its sshd was lost: closed at the other end"},
-		{"", ending{lost: net.ErrClosed}, "", "the connection to its sshd was lost: closed at this end"},
-		{"", ending{lost: syscall.ECONNRESET}, "", "the connection to its sshd was lost: connection reset by peer"},
-		{"", ending{lost: errors.New("its sshd has answered nothing for 1m0s")}, "",
+		{"", native.End{Code: 137}, "", "its agent was killed by signal 9 (killed)"},
+		{"", native.End{Code: 255}, "", "its agent ended with code 255"},
+		{"", native.End{Code: 200}, "", "its agent ended with code 200"},
+		{"", native.End{Code: 0}, "", "its agent ended with code 0"},
+		{"", native.End{Code: CutOff}, "", "its agent received nothing from this host and ended itself"},
+		{"", native.End{Signal: syscall.SIGKILL}, "", "its reaper was killed by signal 9 (killed)"},
+		{"", native.End{Lost: io.EOF}, "", "the connection to its sshd was lost: closed at the other end"},
+		{"", native.End{Lost: net.ErrClosed}, "", "the connection to its sshd was lost: closed at this end"},
+		{"", native.End{Lost: syscall.ECONNRESET}, "", "the connection to its sshd was lost: connection reset by peer"},
+		{"", native.End{Lost: errors.New("its sshd has answered nothing for 1m0s")}, "",
 			"the connection to its sshd was lost: its sshd has answered nothing for 1m0s"},
-		{"ssh", ending{code: 255}, "Timeout, server n not responding.\r\n",
+		{"ssh", native.End{Code: 255}, "Timeout, server n not responding.\r\n",
 			"ssh failed (code 255): Timeout, server n not responding."},
-		{"ssh", ending{code: 255}, "", "ssh failed (code 255)"},
-		{"ssh", ending{signal: syscall.SIGKILL}, "", "ssh was killed by signal 9 (killed)"},
-		{"ssh", ending{code: 139}, "", "its agent was killed by signal 11 (segmentation fault)"},
-		{"srun", ending{code: 255}, "", "its agent ended with code 255"},
-		{"", ending{code: 2}, threads,
+		{"ssh", native.End{Code: 255}, "", "ssh failed (code 255)"},
+		{"ssh", native.End{Signal: syscall.SIGKILL}, "", "ssh was killed by signal 9 (killed)"},
+		{"ssh", native.End{Code: 139}, "", "its agent was killed by signal 11 (segmentation fault)"},
+		{"srun", native.End{Code: 255}, "", "its agent ended with code 255"},
+		{"", native.End{Code: 2}, threads,
 			"the node gives it too little: " + noThread},
-		{"ssh", ending{code: 2}, memory,
+		{"ssh", native.End{Code: 2}, memory,
 			"the node gives it too little: fatal error: failed to reserve page summary memory"},
-		{"", ending{code: 2}, "panic: index out of range\n\n" + state, "its agent crashed: panic: index out of range"},
+		{"", native.End{Code: 2}, "panic: index out of range\n\n" + state, "its agent crashed: panic: index out of range"},
 	} {
 		ses := &Session{launcher: c.launcher, line: over{c.how}, phase: Agent}
 		for piece := c.printed; piece != ""; {
@@ -97,38 +98,38 @@ func TestFailuresOfTheCommand(t *testing.T) {
 	require.NoError(t, err)
 	for _, c := range []struct {
 		launcher string
-		how      ending
+		how      native.End
 		printed  string
 		phase    Phase
 		says     string
 		hint     string
 	}{
-		{"", ending{signal: syscall.SIGSEGV}, "",
+		{"", native.End{Signal: syscall.SIGSEGV}, "",
 			Begin, "the command there was killed by signal 11 (segmentation fault), before the agent spoke", "try ssh"},
-		{"ssh", ending{code: 139}, "",
+		{"ssh", native.End{Code: 139}, "",
 			Begin, "the command there was killed by signal 11 (segmentation fault), before the agent spoke", "try ssh"},
-		{"", ending{code: 126}, "bash: line 1: /bin/sh: Permission denied\n",
+		{"", native.End{Code: 126}, "bash: line 1: /bin/sh: Permission denied\n",
 			Begin, "bash: line 1: /bin/sh: Permission denied", "ls -lL /bin/sh"},
-		{"ssh", ending{code: 126}, "bash: line 1: /bin/sh: Permission denied\n",
+		{"ssh", native.End{Code: 126}, "bash: line 1: /bin/sh: Permission denied\n",
 			Begin, "bash: line 1: /bin/sh: Permission denied", "ls -lL /bin/sh"},
-		{"ssh", ending{code: 1}, "/bin/sh: Permission denied.\n",
+		{"ssh", native.End{Code: 1}, "/bin/sh: Permission denied.\n",
 			Begin, "/bin/sh: Permission denied.", "ls -lL /bin/sh"},
-		{"rsh", ending{code: 126}, "bash: /bin/sh: Permission denied\n",
+		{"rsh", native.End{Code: 126}, "bash: /bin/sh: Permission denied\n",
 			Begin, "bash: /bin/sh: Permission denied", "ls -lL /bin/sh"},
-		{"", ending{code: 127}, "bash: line 1: /bin/sh: No such file or directory\n",
+		{"", native.End{Code: 127}, "bash: line 1: /bin/sh: No such file or directory\n",
 			Begin, "bash: line 1: /bin/sh: No such file or directory", "ssh h true"},
-		{"", ending{code: 1}, "Connection refused\n",
+		{"", native.End{Code: 1}, "Connection refused\n",
 			Begin, "the command there ended with code 1, before the agent spoke", "try ssh"},
-		{"ssh", ending{code: 255}, "u@h: Permission denied (publickey).\n",
+		{"ssh", native.End{Code: 255}, "u@h: Permission denied (publickey).\n",
 			Authenticate, "u@h: Permission denied (publickey).", "BatchMode"},
-		{"ssh", ending{code: 255}, "", Begin, "ssh failed (code 255), before the agent spoke", "try ssh"},
-		{"", ending{code: 2}, "/bin/sh: 1: Cannot fork\n",
+		{"ssh", native.End{Code: 255}, "", Begin, "ssh failed (code 255), before the agent spoke", "try ssh"},
+		{"", native.End{Code: 2}, "/bin/sh: 1: Cannot fork\n",
 			Agent, "the node gives it too little: /bin/sh: 1: Cannot fork", `ssh h "ulimit -u"`},
-		{"", ending{code: 2}, threads, Agent, "the node gives it too little: " + noThread, `ssh h "ulimit -u"`},
-		{"", ending{code: 2}, memory,
+		{"", native.End{Code: 2}, threads, Agent, "the node gives it too little: " + noThread, `ssh h "ulimit -u"`},
+		{"", native.End{Code: 2}, memory,
 			Agent, "the node gives it too little: fatal error: failed to reserve page summary memory",
 			`ssh h "ulimit -v"`},
-		{"", ending{lost: io.EOF}, "",
+		{"", native.End{Lost: io.EOF}, "",
 			Begin, "the connection to its sshd was lost: closed at the other end, before the agent spoke", "try ssh"},
 	} {
 		ses := &Session{launcher: c.launcher, line: over{c.how}, phase: Begin}

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"ibrun/bootstrap/remote/native"
 	"ibrun/internal/proc"
 )
 
@@ -159,12 +160,12 @@ func (p *process) setLimit(t time.Time) {
 	_ = p.in.SetWriteDeadline(t)
 }
 
-func (p *process) end() ending {
+func (p *process) End() native.End {
 	s := p.Status()
 	if s.Signaled() {
-		return ending{signal: s.Signal()}
+		return native.End{Signal: s.Signal()}
 	}
-	return ending{code: s.ExitStatus()}
+	return native.End{Code: s.ExitStatus()}
 }
 
 // inodes has those of the process and its children.

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"ibrun/bootstrap/remote/native"
 	"ibrun/internal/build"
 )
 
@@ -40,23 +41,17 @@ type line interface {
 	Kill()
 	// Done returns a channel that is closed when the session has ended.
 	Done() <-chan struct{}
+	// End returns how the session ended, as far as the line knows. It is valid when Done is closed.
+	End() native.End
 	// Pids returns the IDs of this machine's processes that belong to the line. It returns nil if this process itself is
 	// the ssh client.
 	Pids() []int
 	// Release closes the session's output. The caller must not read Stdout any more.
 	Release()
 	abandon()                 // as Kill, but also ends a remote command that does not read its input
-	end() ending              // valid when Done is closed
 	inodes() []string         // inode numbers of its sockets, in decimal
 	setLimit(time.Time)       // reads and writes fail then, or the line is abandoned; zero: never
 	drained() <-chan struct{} // closed when all of standard error has been read
-}
-
-// ending describes how a session ended, as far as the line knows.
-type ending struct {
-	code   int            // exit code
-	signal syscall.Signal // signal that ended the process or the remote command; 0: none
-	lost   error          // error that ended the connection before an exit code came; nil: none
 }
 
 const (

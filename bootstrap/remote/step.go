@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"ibrun/bootstrap/remote/native"
 	"ibrun/internal/build"
 	"ibrun/internal/hostlist"
 )
@@ -47,7 +48,7 @@ type member struct {
 	kill    sync.Once
 	ended   sync.Once
 	over    chan struct{} // closed: how is known
-	how     ending
+	how     native.End
 }
 
 // errAlone: a member gets a session of its own.
@@ -233,12 +234,12 @@ func (s *step) follow() {
 	s.srun.Release()
 	s.aloneAll()
 	for _, m := range s.members {
-		m.finish(s.srun.end())
+		m.finish(s.srun.End())
 	}
 }
 
 // finish notes how a member has ended, once.
-func (m *member) finish(how ending) {
+func (m *member) finish(how native.End) {
 	m.ended.Do(func() {
 		m.how = how
 		close(m.over)
@@ -304,17 +305,17 @@ func (s *step) named(list string) (of []*member) {
 }
 
 // endingOf is the end of a task in srun's words.
-func endingOf(what string) ending {
+func endingOf(what string) native.End {
 	if code, found := strings.CutPrefix(what, "Exited with exit code "); found {
 		n, _ := strconv.Atoi(code)
-		return ending{code: n}
+		return native.End{Code: n}
 	}
 	for n := syscall.Signal(1); n <= maxSignal; n++ {
 		if strings.EqualFold(n.String(), strings.TrimSuffix(what, " (core dumped)")) {
-			return ending{code: killed + int(n)}
+			return native.End{Code: killed + int(n)}
 		}
 	}
-	return ending{code: 1}
+	return native.End{Code: 1}
 }
 
 // sender is the writing end of a link.
@@ -335,12 +336,12 @@ func (m *member) Kill() {
 
 func (m *member) abandon() {
 	m.Kill()
-	m.finish(ending{})
+	m.finish(native.End{})
 }
 
 func (m *member) Done() <-chan struct{} { return m.over }
 
-func (m *member) end() ending { return m.how }
+func (m *member) End() native.End { return m.how }
 
 func (m *member) Pids() []int { return m.srun.Pids() }
 

@@ -7,9 +7,11 @@ import (
 	"io"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/crypto/ssh"
+	"golang.org/x/sys/unix"
 )
 
 // Session is a command that runs at the other end of a connection of its own.
@@ -28,9 +30,9 @@ type Session struct {
 
 // End is how a session ended. The zero value is a command that returned 0.
 type End struct {
-	Code   int
-	Signal string // its name without SIG, if a signal ended the command
-	Lost   error  // the connection ended first
+	Code   int            // exit code
+	Signal syscall.Signal // signal that ended the process or the command; 0: none
+	Lost   error          // error that ended the connection before an exit code came; nil: none
 }
 
 // Start logs in and runs a command for the user's login shell, without a
@@ -114,7 +116,7 @@ func (s *Session) watch(requests <-chan *ssh.Request, drained *sync.WaitGroup) {
 				Lang  string
 			}
 			if ssh.Unmarshal(r.Payload, &m) == nil {
-				end = End{Signal: m.Name}
+				end = End{Signal: unix.SignalNum("SIG" + m.Name)}
 			}
 		}
 		if r.WantReply {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"syscall"
 	"testing"
 
 	"ibrun/test/waitfor"
@@ -91,7 +92,7 @@ func TestEndBySignal(t *testing.T) {
 	n, _, err := s.try(s.login(t), waitfor.Deadline, io.Discard)
 	require.NoError(t, err)
 	<-n.Done()
-	require.Equal(t, End{Signal: "KILL"}, n.End())
+	require.Equal(t, End{Signal: syscall.SIGKILL}, n.End())
 }
 
 // Kill ends it on both sides at once; so does the loss of the connection.
