@@ -40,22 +40,20 @@ func Choose(want string, path netip.Addr, links []Link) (Choice, error) {
 		return requested(want, links)
 	}
 	if path.IsValid() && !path.IsLoopback() {
-		if c, ok := find(links, func(_ Link, a netip.Addr) bool { return a == path.Unmap() }); ok {
-			c.Reason = fmt.Sprintf("%v on %s: the address that this node was reached by", c.Addr, c.Interface)
+		const reason = "the address that this node was reached by"
+		if c, ok := find(links, reason, func(_ Link, a netip.Addr) bool { return a == path.Unmap() }); ok {
 			return c, nil
 		}
 	}
 	for _, four := range []bool{true, false} {
-		if c, ok := find(links, func(l Link, a netip.Addr) bool {
-			return !l.Loopback && !l.Virtual && a.Is4() == four
-		}); ok {
-			c.Reason = fmt.Sprintf("%v on %s: the first interface that is neither loopback nor a bridge",
-				c.Addr, c.Interface)
+		const reason = "the first interface that is neither loopback nor a bridge"
+		fits := func(l Link, a netip.Addr) bool { return !l.Loopback && !l.Virtual && a.Is4() == four }
+		if c, ok := find(links, reason, fits); ok {
 			return c, nil
 		}
 	}
-	if c, ok := find(links, func(l Link, _ netip.Addr) bool { return l.Loopback }); ok {
-		c.Reason = fmt.Sprintf("%v on %s: there is no other; other machines cannot reach it", c.Addr, c.Interface)
+	const reason = "there is no other; other machines cannot reach it"
+	if c, ok := find(links, reason, func(l Link, _ netip.Addr) bool { return l.Loopback }); ok {
 		return c, nil
 	}
 	return Choice{}, errors.New("no network interface has an address; see them with: ip addr")
@@ -66,10 +64,8 @@ func requested(want string, links []Link) (Choice, error) {
 	for _, word := range strings.Split(want, ",") {
 		word = strings.TrimSpace(word)
 		prefix, isPrefix := parsePrefix(word)
-		if c, ok := find(links, func(l Link, a netip.Addr) bool {
-			return isPrefix && prefix.Contains(a) || l.Name == word
-		}); ok {
-			c.Reason = fmt.Sprintf("%v on %s: --iface %s", c.Addr, c.Interface, want)
+		fits := func(l Link, a netip.Addr) bool { return isPrefix && prefix.Contains(a) || l.Name == word }
+		if c, ok := find(links, "--iface "+want, fits); ok {
 			return c, nil
 		}
 	}
@@ -94,7 +90,7 @@ func parsePrefix(word string) (netip.Prefix, bool) {
 }
 
 // find returns the first address that fits, IPv4 before IPv6 on each link.
-func find(links []Link, fits func(Link, netip.Addr) bool) (Choice, bool) {
+func find(links []Link, reason string, fits func(Link, netip.Addr) bool) (Choice, bool) {
 	for _, l := range links {
 		if !l.Up {
 			continue
@@ -102,7 +98,8 @@ func find(links []Link, fits func(Link, netip.Addr) bool) (Choice, bool) {
 		for _, four := range []bool{true, false} {
 			for _, p := range l.Addrs {
 				if a := p.Addr(); a.Is4() == four && fits(l, a) {
-					return Choice{Addr: a, Interface: l.Name, MTU: l.MTU, Local: l.Loopback}, true
+					reason = fmt.Sprintf("%v on %s: %s", a, l.Name, reason)
+					return Choice{Addr: a, Interface: l.Name, MTU: l.MTU, Local: l.Loopback, Reason: reason}, true
 				}
 			}
 		}
