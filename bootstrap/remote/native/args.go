@@ -9,15 +9,18 @@ type commandLine struct {
 	file  string
 }
 
-// foreignWithValue are options with a value that only ssh itself can do (ssh(1)),
-// foreignKeys the keywords of those that Between looks for.
-const foreignWithValue = "BDEeIJLOPQRSWw"
+// Options with a value (ssh(1)): ours, and those that only ssh itself can do.
+const (
+	withValue        = "ipbcmoFl"
+	foreignWithValue = "BDEeIJLOPQRSWw"
+)
 
-var foreignKeys = map[byte]string{'J': "ProxyJump", 'S': "ControlPath"}
+// optionKeys are the keywords that options with a value stand for.
+var optionKeys = map[byte]string{'i': "IdentityFile", 'p': "Port", 'b': "BindAddress", 'c': "Ciphers", 'm': "MACs",
+	'J': "ProxyJump", 'S': "ControlPath"}
 
 // options reads arguments as ssh's command line has them before the host.
 func (r *reader) options(args []string) (c commandLine, err error) {
-	keys := map[byte]string{'i': "IdentityFile", 'p': "Port", 'b': "BindAddress", 'c': "Ciphers", 'm': "MACs"}
 	for len(args) > 0 {
 		a := args[0]
 		args = args[1:]
@@ -25,16 +28,7 @@ func (r *reader) options(args []string) (c commandLine, err error) {
 			return c, &Unfit{"--ssh-args", a}
 		}
 		letter, value := a[1], a[2:]
-		if r.lax && strings.IndexByte(foreignWithValue, letter) >= 0 {
-			if value == "" && len(args) > 0 {
-				value, args = args[0], args[1:]
-			}
-			if key := foreignKeys[letter]; key != "" {
-				c.lines = append(c.lines, key+" "+value)
-			}
-			continue
-		}
-		if strings.IndexByte("ipbcmoFl", letter) < 0 {
+		if strings.IndexByte(withValue, letter) < 0 && !(r.lax && strings.IndexByte(foreignWithValue, letter) >= 0) {
 			// Letters without a value may stand together.
 			for _, l := range a[1:] {
 				switch l {
@@ -57,17 +51,15 @@ func (r *reader) options(args []string) (c commandLine, err error) {
 			}
 			value, args = args[0], args[1:]
 		}
-		switch letter {
-		case 'o':
+		switch key := optionKeys[letter]; {
+		case letter == 'o':
 			c.lines = append(c.lines, value)
-		case 'F':
+		case letter == 'F':
 			c.file = value
-		case 'l':
-			if r.user == "" {
-				r.user = value
-			}
-		default:
-			c.lines = append(c.lines, keys[letter]+` "`+strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(value)+`"`)
+		case letter == 'l' && r.user == "":
+			r.user = value
+		case key != "":
+			c.lines = append(c.lines, key+` "`+strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(value)+`"`)
 		}
 	}
 	return c, nil
