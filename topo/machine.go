@@ -21,8 +21,6 @@ const (
 	L3 // the CPUs that share a last-level cache
 	NUMA
 	Package // socket
-	Node    // the whole machine
-	Kinds
 )
 
 // Object is a part of a machine. Its CPUs are those that are online, allowed or
@@ -94,8 +92,6 @@ func (m *Machine) Objects(k Kind) []Object {
 		}
 	case Package:
 		all = m.Packages
-	case Node:
-		all = []Object{{0, m.Online}}
 	}
 	return all
 }
