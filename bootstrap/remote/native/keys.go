@@ -205,13 +205,11 @@ func limit(s ssh.Signer, allowed []string, minRSABits int) ssh.Signer {
 			may = append(may, a)
 		}
 	}
-	if len(may) == 0 {
+	limited, err := ssh.NewSignerWithAlgorithms(as, may)
+	if err != nil { // may is empty, or s cannot sign by all of it
 		return nil
 	}
-	if limited, err := ssh.NewSignerWithAlgorithms(as, may); err == nil {
-		return limited
-	}
-	return nil
+	return limited
 }
 
 // rsaBits is the length of an RSA key; 0: it is of another kind.

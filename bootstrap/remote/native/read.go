@@ -142,14 +142,13 @@ func (r *reader) keyword(key string, args []string, s *scope) error {
 	}
 	how := keywords[key]
 	switch {
-	case how == asExec && MatchList(key, strings.ToLower(r.ignored)):
-		return nil
-	case how == asExec && !s.active && forwards[key]:
-		return nil
-	case how == asExec:
-		return s.unfit("%s is not for native ssh", key)
 	case how == harmless:
 		return nil
+	case how == asExec:
+		if MatchList(key, strings.ToLower(r.ignored)) || !s.active && forwards[key] {
+			return nil
+		}
+		return s.unfit("%s is not for native ssh", key)
 	case len(args) > 1 && (how == word || how == flag):
 		return s.unfit("%s has more than one value", key)
 	}
