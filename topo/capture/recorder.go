@@ -54,18 +54,6 @@ func (r *Recorder) Open(name string) (fs.File, error) {
 	return fstest.MapFS{at: newNode(0, text)}.Open(at)
 }
 
-// ReadDir lists a folder.
-func (r *Recorder) ReadDir(name string) ([]fs.DirEntry, error) {
-	at, _, err := r.find("readdir", name, true)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.list(at); err != nil {
-		return nil, failed("readdir", name, err)
-	}
-	return fs.ReadDir(r.under, at)
-}
-
 // Lstat describes a file, a folder or a link. A file is read, so that it is
 // in the tar.
 func (r *Recorder) Lstat(name string) (fs.FileInfo, error) {

@@ -140,15 +140,6 @@ func (r *rooted) Open(name string) (fs.File, error) {
 	return r.under.Open(at)
 }
 
-// ReadDir lists a folder.
-func (r *rooted) ReadDir(name string) ([]fs.DirEntry, error) {
-	at, _, err := r.find("readdir", name, true)
-	if err != nil {
-		return nil, err
-	}
-	return fs.ReadDir(r.under, at)
-}
-
 // Lstat describes a file, a folder or a link.
 func (r *rooted) Lstat(name string) (fs.FileInfo, error) {
 	at, _, err := r.find("lstat", name, false)

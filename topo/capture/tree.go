@@ -73,8 +73,6 @@ func (t *tree) Open(name string) (fs.File, error) {
 	return part.Open(name)
 }
 
-func (t *tree) ReadDir(name string) ([]fs.DirEntry, error) { return t.part(name).ReadDir(name) }
-
 func (t *tree) Lstat(name string) (fs.FileInfo, error) { return t.part(name).Lstat(name) }
 
 func (t *tree) ReadLink(name string) (string, error) { return t.part(name).ReadLink(name) }
