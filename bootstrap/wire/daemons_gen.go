@@ -3,11 +3,9 @@
 package wire
 
 import (
-	"fmt"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
-	"math"
 )
 
 // Query carries a Question to a subtree (decisions/0025). The root numbers queries from 1.
@@ -16,11 +14,59 @@ type Query struct {
 	rankwire.Question
 }
 
+func (m Query) Encode(w *frame.Encoder) {
+	w.U32(m.ID)
+	m.Question.Encode(w)
+}
+
+func (m *Query) Decode(r *frame.Decoder) {
+	m.ID = r.U32()
+	m.Question.Decode(r)
+}
+
+// KindQuery is the kind of a Query.
+const KindQuery frame.Kind = 76
+
+// ParseQuery reads a Query from r. If it fails, r.Err returns the error.
+func ParseQuery(r *frame.Decoder) frame.Message {
+	var m Query
+	m.Decode(r)
+	return m
+}
+
+func (Query) Kind() frame.Kind { return KindQuery }
+
+func (Query) String() string { return "Query" }
+
 // Reply is the only reply of a subtree to a Query. It is sent no later than PatienceMs after the Query arrived.
 type Reply struct {
 	ID uint32
 	rankwire.Standings
 }
+
+func (m Reply) Encode(w *frame.Encoder) {
+	w.U32(m.ID)
+	m.Standings.Encode(w)
+}
+
+func (m *Reply) Decode(r *frame.Decoder) {
+	m.ID = r.U32()
+	m.Standings.Decode(r)
+}
+
+// KindReply is the kind of a Reply.
+const KindReply frame.Kind = 77
+
+// ParseReply reads a Reply from r. If it fails, r.Err returns the error.
+func ParseReply(r *frame.Decoder) frame.Message {
+	var m Reply
+	m.Decode(r)
+	return m
+}
+
+func (Reply) Kind() frame.Kind { return KindReply }
+
+func (Reply) String() string { return "Reply" }
 
 // Daemons orders that a program, a daemon, runs on each selected node of a subtree (decisions/0028). The root numbers
 // orders from 1. If Input is not ReadsNothing, the order is for one daemon, which runs beside the rank OfRank. PerRank
@@ -36,67 +82,11 @@ type Daemons struct {
 	Window  job.Window // size of the terminal of DebugsByTerminal
 }
 
-// DaemonOutput carries data that a daemon wrote to standard output (Stream 1) or standard error (Stream 2). Number is
-// the index of its node, or the slot of its rank if PerRank is set.
-type DaemonOutput struct {
-	ID, Number uint32
-	Stream     uint8
-	Data       []byte
-}
-
-// DaemonGrant returns credit for N bytes of DaemonOutput.
-type DaemonGrant struct {
-	ID, N uint32
-}
-
-// DaemonsEnd orders that the daemons of an order are killed. DaemonsEnded reports them like daemons that exit.
-type DaemonsEnd struct {
-	ID uint32
-}
-
-// DaemonsEnded reports how the daemons of an order have ended in a subtree. It is the last message of the order.
-type DaemonsEnded struct {
-	ID uint32
-	rankwire.DaemonEnds
-}
-
-// Enter orders an agent that has joined a running job to start its ranks (decisions/0030).
-type Enter struct {
-	Op      uint32      // number of the last collective before the ranks joined
-	Start   uint8       // start number of the ranks (job.Epoch)
-	Resizes uint32      // number of changes of the job's size, including this one
-	Floors  []RankFloor // in ascending order of ranks
-}
-
-// Departed reports that the nodes of a subtree that leave the job run no more processes of the job.
-type Departed struct {
-}
-
-func (m Query) Encode(w *frame.Encoder) {
-	w.U32(m.ID)
-	m.Question.Encode(w)
-}
-
-func (m *Query) Decode(r *frame.Decoder) {
-	m.ID = r.U32()
-	m.Question.Decode(r)
-}
-
-func (m Reply) Encode(w *frame.Encoder) {
-	w.U32(m.ID)
-	m.Standings.Encode(w)
-}
-
-func (m *Reply) Decode(r *frame.Decoder) {
-	m.ID = r.U32()
-	m.Standings.Decode(r)
-}
-
 func (m Daemons) Encode(w *frame.Encoder) {
 	w.U32(m.ID)
 	w.Bool(m.PerRank)
-	m.Nodes.Encode(w)
-	m.Argv.Encode(w)
+	EncodeNodeSpans(w, &m.Nodes)
+	rankwire.EncodeStrings(w, &m.Argv)
 	w.U32(m.Credit)
 	w.Byte(uint8(m.Input))
 	w.U32(uint32(m.OfRank))
@@ -106,12 +96,13 @@ func (m Daemons) Encode(w *frame.Encoder) {
 func (m *Daemons) Decode(r *frame.Decoder) {
 	m.ID = r.U32()
 	m.PerRank = r.Bool()
-	m.Nodes = DecodeNodeSpans(r)
-	m.Argv = rankwire.DecodeStrings(r)
-	frame.Within(r, m.Argv.Len(), 1, math.MaxInt32)
+	DecodeNodeSpans(r, &m.Nodes)
+	rankwire.DecodeStrings(r, &m.Argv)
+	r.Must(m.Argv.Len() >= 1)
 	m.Credit = r.U32()
 	m.Input = DaemonInputKind(r.Byte())
-	frame.Within(r, m.Input, ReadsNothing, DebugsByPipe)
+	r.Must(m.Input >= ReadsNothing)
+	r.Must(m.Input <= DebugsByPipe)
 	m.OfRank = job.Slot(r.U32())
 	DecodeWindow(r, &m.Window)
 	if r.Err() != nil {
@@ -120,6 +111,28 @@ func (m *Daemons) Decode(r *frame.Decoder) {
 	r.Must(m.Input == ReadsNothing || m.PerRank && m.Nodes.Len() == 1)
 	r.Must(m.Input != ReadsNothing || m.OfRank == 0)
 	r.Must(m.Input == DebugsByTerminal || m.Window == job.Window{})
+}
+
+// KindDaemons is the kind of a Daemons.
+const KindDaemons frame.Kind = 78
+
+// ParseDaemons reads a Daemons from r. If it fails, r.Err returns the error.
+func ParseDaemons(r *frame.Decoder) frame.Message {
+	var m Daemons
+	m.Decode(r)
+	return m
+}
+
+func (Daemons) Kind() frame.Kind { return KindDaemons }
+
+func (Daemons) String() string { return "Daemons" }
+
+// DaemonOutput carries data that a daemon wrote to standard output (Stream 1) or standard error (Stream 2). Number is
+// the index of its node, or the slot of its rank if PerRank is set.
+type DaemonOutput struct {
+	ID, Number uint32
+	Stream     uint8
+	Data       []byte
 }
 
 func (m DaemonOutput) Encode(w *frame.Encoder) {
@@ -133,9 +146,30 @@ func (m *DaemonOutput) Decode(r *frame.Decoder) {
 	m.ID = r.U32()
 	m.Number = r.U32()
 	m.Stream = r.Byte()
-	frame.Within(r, m.Stream, 1, 2)
-	m.Data = r.Bytes(MaxData)
-	frame.Within(r, len(m.Data), 1, MaxData)
+	r.Must(m.Stream >= 1)
+	r.Must(m.Stream <= 2)
+	m.Data = r.Bytes()
+	r.Must(len(m.Data) >= 1)
+	r.Must(len(m.Data) <= MaxData)
+}
+
+// KindDaemonOutput is the kind of a DaemonOutput.
+const KindDaemonOutput frame.Kind = 79
+
+// ParseDaemonOutput reads a DaemonOutput from r. If it fails, r.Err returns the error.
+func ParseDaemonOutput(r *frame.Decoder) frame.Message {
+	var m DaemonOutput
+	m.Decode(r)
+	return m
+}
+
+func (DaemonOutput) Kind() frame.Kind { return KindDaemonOutput }
+
+func (DaemonOutput) String() string { return "DaemonOutput" }
+
+// DaemonGrant returns credit for N bytes of DaemonOutput.
+type DaemonGrant struct {
+	ID, N uint32
 }
 
 func (m DaemonGrant) Encode(w *frame.Encoder) {
@@ -148,12 +182,51 @@ func (m *DaemonGrant) Decode(r *frame.Decoder) {
 	m.N = r.U32()
 }
 
+// KindDaemonGrant is the kind of a DaemonGrant.
+const KindDaemonGrant frame.Kind = 80
+
+// ParseDaemonGrant reads a DaemonGrant from r. If it fails, r.Err returns the error.
+func ParseDaemonGrant(r *frame.Decoder) frame.Message {
+	var m DaemonGrant
+	m.Decode(r)
+	return m
+}
+
+func (DaemonGrant) Kind() frame.Kind { return KindDaemonGrant }
+
+func (DaemonGrant) String() string { return "DaemonGrant" }
+
+// DaemonsEnd orders that the daemons of an order are killed. DaemonsEnded reports them like daemons that exit.
+type DaemonsEnd struct {
+	ID uint32
+}
+
 func (m DaemonsEnd) Encode(w *frame.Encoder) {
 	w.U32(m.ID)
 }
 
 func (m *DaemonsEnd) Decode(r *frame.Decoder) {
 	m.ID = r.U32()
+}
+
+// KindDaemonsEnd is the kind of a DaemonsEnd.
+const KindDaemonsEnd frame.Kind = 81
+
+// ParseDaemonsEnd reads a DaemonsEnd from r. If it fails, r.Err returns the error.
+func ParseDaemonsEnd(r *frame.Decoder) frame.Message {
+	var m DaemonsEnd
+	m.Decode(r)
+	return m
+}
+
+func (DaemonsEnd) Kind() frame.Kind { return KindDaemonsEnd }
+
+func (DaemonsEnd) String() string { return "DaemonsEnd" }
+
+// DaemonsEnded reports how the daemons of an order have ended in a subtree. It is the last message of the order.
+type DaemonsEnded struct {
+	ID uint32
+	rankwire.DaemonEnds
 }
 
 func (m DaemonsEnded) Encode(w *frame.Encoder) {
@@ -164,6 +237,28 @@ func (m DaemonsEnded) Encode(w *frame.Encoder) {
 func (m *DaemonsEnded) Decode(r *frame.Decoder) {
 	m.ID = r.U32()
 	m.DaemonEnds.Decode(r)
+}
+
+// KindDaemonsEnded is the kind of a DaemonsEnded.
+const KindDaemonsEnded frame.Kind = 82
+
+// ParseDaemonsEnded reads a DaemonsEnded from r. If it fails, r.Err returns the error.
+func ParseDaemonsEnded(r *frame.Decoder) frame.Message {
+	var m DaemonsEnded
+	m.Decode(r)
+	return m
+}
+
+func (DaemonsEnded) Kind() frame.Kind { return KindDaemonsEnded }
+
+func (DaemonsEnded) String() string { return "DaemonsEnded" }
+
+// Enter orders an agent that has joined a running job to start its ranks (decisions/0030).
+type Enter struct {
+	Op      uint32      // number of the last collective before the ranks joined
+	Start   uint8       // start number of the ranks (job.Epoch)
+	Resizes uint32      // number of changes of the job's size, including this one
+	Floors  []RankFloor // in ascending order of ranks
 }
 
 func (m Enter) Encode(w *frame.Encoder) {
@@ -179,18 +274,34 @@ func (m Enter) Encode(w *frame.Encoder) {
 func (m *Enter) Decode(r *frame.Decoder) {
 	m.Op = r.U32()
 	m.Start = r.Byte()
-	frame.Within(r, m.Start, 0, job.MaxStart)
+	r.Must(m.Start <= job.MaxStart)
 	m.Resizes = r.U32()
-	m.Floors = frame.DecodeSlice(r, 2, func() (v RankFloor) {
-		v.Decode(r)
-		return v
-	})
+	m.Floors = frame.NewSlice[RankFloor](r)
+	for i := range m.Floors {
+		m.Floors[i].Decode(r)
+	}
 	if r.Err() != nil {
 		return
 	}
-	if err := m.verify(); err != nil {
-		r.Fail(err)
-	}
+	r.Fail(m.verify())
+}
+
+// KindEnter is the kind of a Enter.
+const KindEnter frame.Kind = 87
+
+// ParseEnter reads a Enter from r. If it fails, r.Err returns the error.
+func ParseEnter(r *frame.Decoder) frame.Message {
+	var m Enter
+	m.Decode(r)
+	return m
+}
+
+func (Enter) Kind() frame.Kind { return KindEnter }
+
+func (Enter) String() string { return "Enter" }
+
+// Departed reports that the nodes of a subtree that leave the job run no more processes of the job.
+type Departed struct {
 }
 
 func (m Departed) Encode(w *frame.Encoder) {
@@ -199,117 +310,16 @@ func (m Departed) Encode(w *frame.Encoder) {
 func (m *Departed) Decode(r *frame.Decoder) {
 }
 
-// Kind returns KindQuery.
-func (Query) Kind() frame.Kind { return KindQuery }
+// KindDeparted is the kind of a Departed.
+const KindDeparted frame.Kind = 88
 
-func parseQuery(r *frame.Decoder) frame.Message {
-	var m Query
-	m.Decode(r)
-	return m
-}
-
-func (m Query) String() string {
-	return fmt.Sprintf("Query id=%v what=%v signal=%v rows=%v patiencems=%v ranks=%d", m.ID, m.What, m.Signal, m.Rows, m.PatienceMs, m.Ranks.Len())
-}
-
-// Kind returns KindReply.
-func (Reply) Kind() frame.Kind { return KindReply }
-
-func parseReply(r *frame.Decoder) frame.Message {
-	var m Reply
-	m.Decode(r)
-	return m
-}
-
-func (m Reply) String() string {
-	return fmt.Sprintf("Reply id=%v nodes=%v silent=%v cut=%v more=%v groups=%d rows=%d", m.ID, m.Nodes, m.Silent, m.Cut, m.More, m.Groups.Len(), m.Rows.Len())
-}
-
-// Kind returns KindDaemons.
-func (Daemons) Kind() frame.Kind { return KindDaemons }
-
-func parseDaemons(r *frame.Decoder) frame.Message {
-	var m Daemons
-	m.Decode(r)
-	return m
-}
-
-func (m Daemons) String() string {
-	return fmt.Sprintf("Daemons id=%v perrank=%v nodes=%d argv=%d credit=%v input=%v ofrank=%v window.rows=%v window.cols=%v", m.ID, m.PerRank, m.Nodes.Len(), m.Argv.Len(), m.Credit, m.Input, m.OfRank, m.Window.Rows, m.Window.Cols)
-}
-
-// Kind returns KindDaemonOutput.
-func (DaemonOutput) Kind() frame.Kind { return KindDaemonOutput }
-
-func parseDaemonOutput(r *frame.Decoder) frame.Message {
-	var m DaemonOutput
-	m.Decode(r)
-	return m
-}
-
-func (m DaemonOutput) String() string {
-	return fmt.Sprintf("DaemonOutput id=%v number=%v stream=%v data=%d", m.ID, m.Number, m.Stream, len(m.Data))
-}
-
-// Kind returns KindDaemonGrant.
-func (DaemonGrant) Kind() frame.Kind { return KindDaemonGrant }
-
-func parseDaemonGrant(r *frame.Decoder) frame.Message {
-	var m DaemonGrant
-	m.Decode(r)
-	return m
-}
-
-func (m DaemonGrant) String() string {
-	return fmt.Sprintf("DaemonGrant id=%v n=%v", m.ID, m.N)
-}
-
-// Kind returns KindDaemonsEnd.
-func (DaemonsEnd) Kind() frame.Kind { return KindDaemonsEnd }
-
-func parseDaemonsEnd(r *frame.Decoder) frame.Message {
-	var m DaemonsEnd
-	m.Decode(r)
-	return m
-}
-
-func (m DaemonsEnd) String() string {
-	return fmt.Sprintf("DaemonsEnd id=%v", m.ID)
-}
-
-// Kind returns KindDaemonsEnded.
-func (DaemonsEnded) Kind() frame.Kind { return KindDaemonsEnded }
-
-func parseDaemonsEnded(r *frame.Decoder) frame.Message {
-	var m DaemonsEnded
-	m.Decode(r)
-	return m
-}
-
-func (m DaemonsEnded) String() string {
-	return fmt.Sprintf("DaemonsEnded id=%v daemons=%v over=%v lost=%v code=%v more=%v dropped=%v failed=%d", m.ID, m.Daemons, m.Over, m.Lost, m.Code, m.More, m.Dropped, m.Failed.Len())
-}
-
-// Kind returns KindEnter.
-func (Enter) Kind() frame.Kind { return KindEnter }
-
-func parseEnter(r *frame.Decoder) frame.Message {
-	var m Enter
-	m.Decode(r)
-	return m
-}
-
-func (m Enter) String() string {
-	return fmt.Sprintf("Enter op=%v start=%v resizes=%v floors=%d", m.Op, m.Start, m.Resizes, len(m.Floors))
-}
-
-// Kind returns KindDeparted.
-func (Departed) Kind() frame.Kind { return KindDeparted }
-
-func parseDeparted(r *frame.Decoder) frame.Message {
+// ParseDeparted reads a Departed from r. If it fails, r.Err returns the error.
+func ParseDeparted(r *frame.Decoder) frame.Message {
 	var m Departed
 	m.Decode(r)
 	return m
 }
+
+func (Departed) Kind() frame.Kind { return KindDeparted }
 
 func (Departed) String() string { return "Departed" }

@@ -31,7 +31,7 @@ func (s NodeSpan) End() job.NodeIndex { return s.First + job.NodeIndex(s.Count) 
 
 // Nodes returns the spans of nodes on which m starts members.
 func (m Session) Nodes() NodeSpans {
-	return frame.ListOf[NodeSpan, nodeSpanCodec](func(yield func(NodeSpan) bool) {
+	return frame.ListOf[NodeSpan, NodeSpansCodec](func(yield func(NodeSpan) bool) {
 		for s := range m.Members.All() {
 			if !yield(s.Nodes) {
 				return
@@ -42,7 +42,7 @@ func (m Session) Nodes() NodeSpans {
 
 // TimingsOf returns a list of the launch times of nodes. It takes an iterator, so that the caller needs no slice.
 func TimingsOf(nodes iter.Seq[job.NodeTimes]) Timings {
-	return frame.ListOf[job.NodeTimes, nodeTimesCodec](nodes)
+	return frame.ListOf[job.NodeTimes, TimingsCodec](nodes)
 }
 
 // verify returns an error if Nodes and Share contradict the layout of the job, or if they contain a node twice. It also
@@ -106,15 +106,14 @@ func floorsInOrder(floors []RankFloor, everyone uint16) error {
 // restartEpoch reports whether epoch belongs to a rank that was restarted, and to the first program of that start.
 func restartEpoch(epoch uint16) bool { return job.StartOf(epoch) > 0 && job.ProgramOf(epoch) == 1 }
 
-// blocks returns a function that checks one encoded node block (fabric.Block). It refuses a block of more than
-// rankwire.MaxValue bytes.
-func blocks() func([]byte) error {
-	return func(block []byte) error {
+// areBlocks reports whether no value is longer than an encoded node block (fabric.Block) may be.
+func areBlocks(values frame.Values) bool {
+	for block := range values.All() {
 		if len(block) > rankwire.MaxValue {
-			return frame.ErrRange
+			return false
 		}
-		return nil
 	}
+	return true
 }
 
 // nodesInOrder returns a function that checks one list of NodeSpans. It must be called once for each span, in order.

@@ -50,12 +50,12 @@ var dense = map[frame.Kind]func(size int) []frame.Message{
 		return []frame.Message{TableValues{Round: 1, Values: frametest.Repeat[[]byte, frame.ValueCodec](size, nil)}}
 	},
 	KindPlaced: func(size int) []frame.Message {
-		return []frame.Message{Placed{Ranks: frametest.Repeat[Placement, placementCodec](size/6, Placement{})}}
+		return []frame.Message{Placed{Ranks: frametest.Repeat[Placement, PlacementsCodec](size/6, Placement{})}}
 	},
 	KindTimes: func(size int) []frame.Message {
 		count := min(size/17, MaxTimes)
 		return []frame.Message{Times{
-			Nodes: frametest.Repeat[job.NodeTimes, nodeTimesCodec](count, job.NewNodeTimes(0)),
+			Nodes: frametest.Repeat[job.NodeTimes, TimingsCodec](count, job.NewNodeTimes(0)),
 		}}
 	},
 	KindMembership: func(size int) []frame.Message {

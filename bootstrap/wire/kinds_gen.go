@@ -8,156 +8,95 @@ import (
 	"ibrun/internal/job"
 )
 
-// Limits of messages and their fields.
-const (
-	MaxData          = 32 << 10           // bytes of output or input in one message
-	MaxSlowSessions  = 8                  // slow sessions that one Waiting names
-	MaxParts         = 1 << 12            // parts in Share of a Launch
-	MaxLevel         = 1 << 20            // depth of an agent in the tree
-	MaxBelow         = 16                 // parts in a Below; an agent whose nodes form more parts is not adopted
-	MaxTimes         = 1 << 18            // nodes in one Times; more would not fit into a frame
-	MaxMembers       = job.MaxNodes       // members of a session
-	MaxMembersOnNode = job.MaxRanksOnNode // members of a session on one node
-)
-
-// Kinds of messages.
-const (
-	KindLaunch         frame.Kind = 1
-	KindReady          frame.Kind = 2
-	KindExit           frame.Kind = 3
-	KindOutput         frame.Kind = 4
-	KindGrant          frame.Kind = 5
-	KindStdin          frame.Kind = 6
-	KindStdinRoom      frame.Kind = 7
-	KindSignal         frame.Kind = 8
-	KindEnd            frame.Kind = 9
-	KindFault          frame.Kind = 10
-	KindWaiting        frame.Kind = 11
-	KindHeartbeat      frame.Kind = 12
-	KindBlocks         frame.Kind = 17
-	KindPlaced         frame.Kind = 19
-	KindBulkFetch      frame.Kind = 22
-	KindBulkValues     frame.Kind = 23
-	KindTimes          frame.Kind = 24
-	KindSteal          frame.Kind = 25
-	KindReturn         frame.Kind = 26
-	KindMembership     frame.Kind = 27
-	KindSweep          frame.Kind = 28
-	KindSwept          frame.Kind = 29
-	KindOffspring      frame.Kind = 32
-	KindFloor          frame.Kind = 36
-	KindFloorSet       frame.Kind = 37
-	KindRespawn        frame.Kind = 38
-	KindRespawned      frame.Kind = 39
-	KindRecall         frame.Kind = 50
-	KindRecalled       frame.Kind = 51
-	KindRest           frame.Kind = 52
-	KindReplace        frame.Kind = 53
-	KindReplaced       frame.Kind = 54
-	KindStanding       frame.Kind = 55
-	KindBelow          frame.Kind = 56
-	KindJoin           frame.Kind = 57
-	KindJoined         frame.Kind = 58
-	KindResume         frame.Kind = 59
-	KindState          frame.Kind = 60
-	KindReport         frame.Kind = 61
-	KindPassed         frame.Kind = 62
-	KindChunk          frame.Kind = 63
-	KindQuery          frame.Kind = 76
-	KindReply          frame.Kind = 77
-	KindDaemons        frame.Kind = 78
-	KindDaemonOutput   frame.Kind = 79
-	KindDaemonGrant    frame.Kind = 80
-	KindDaemonsEnd     frame.Kind = 81
-	KindDaemonsEnded   frame.Kind = 82
-	KindEnter          frame.Kind = 87
-	KindDeparted       frame.Kind = 88
-	KindCCSRequest     frame.Kind = 95
-	KindCCSReply       frame.Kind = 96
-	KindSession        frame.Kind = 108
-	KindSessionCollect frame.Kind = 109
-	KindSessionRelease frame.Kind = 110
-	KindSessionPiece   frame.Kind = 111
-	KindSessionRoom    frame.Kind = 112
-	KindDaemonInput    frame.Kind = 113
-	KindDaemonRoom     frame.Kind = 114
-	KindTableFetch     frame.Kind = 124
-	KindTableValues    frame.Kind = 125
-)
-
-// Vocabulary contains the kinds that agents send to each other, with those that they relay for ranks.
+// Vocabulary contains the kinds of messages that two ends of a connection send to each other.
 var Vocabulary = frame.Vocabulary{
-	KindLaunch:              {Name: "Launch", From: frame.Parent, Parse: parseLaunch, Once: true},
-	KindReady:               {Name: "Ready", From: frame.Child, Parse: parseReady},
-	KindExit:                {Name: "Exit", From: frame.Child, Parse: parseExit},
-	KindOutput:              {Name: "Output", From: frame.Child, Parse: parseOutput},
-	KindGrant:               {Name: "Grant", From: frame.Parent, Parse: parseGrant},
-	KindStdin:               {Name: "Stdin", From: frame.Parent, Parse: parseStdin},
-	KindStdinRoom:           {Name: "StdinRoom", From: frame.Child, Parse: parseStdinRoom},
-	KindSignal:              {Name: "Signal", From: frame.Parent | frame.Child, Parse: parseSignal},
-	KindEnd:                 {Name: "End", From: frame.Parent, Parse: parseEnd},
-	KindFault:               {Name: "Fault", From: frame.Child, Parse: parseFault},
-	KindWaiting:             {Name: "Waiting", From: frame.Child, Parse: parseWaiting},
-	KindHeartbeat:           {Name: "Heartbeat", From: frame.Parent | frame.Child, Parse: parseHeartbeat},
-	rankwire.KindAsk:        {Name: "Ask", From: frame.Parent | frame.Child, Parse: rankwire.Vocabulary[rankwire.KindAsk].Parse},
-	rankwire.KindAnswer:     {Name: "Answer", From: frame.Parent | frame.Child, Parse: rankwire.Vocabulary[rankwire.KindAnswer].Parse},
-	rankwire.KindCollect:    {Name: "Collect", From: frame.Child, Parse: rankwire.Vocabulary[rankwire.KindCollect].Parse},
-	rankwire.KindRelease:    {Name: "Release", From: frame.Parent, Parse: rankwire.Vocabulary[rankwire.KindRelease].Parse},
-	KindBlocks:              {Name: "Blocks", From: frame.Parent | frame.Child, Parse: parseBlocks},
-	rankwire.KindTally:      {Name: "Tally", From: frame.Child, Parse: rankwire.Vocabulary[rankwire.KindTally].Parse},
-	KindPlaced:              {Name: "Placed", From: frame.Child, Parse: parsePlaced},
-	rankwire.KindName:       {Name: "Name", From: frame.Parent | frame.Child | frame.Root, Parse: rankwire.Vocabulary[rankwire.KindName].Parse},
-	rankwire.KindNotice:     {Name: "Notice", From: frame.Child, Parse: rankwire.Vocabulary[rankwire.KindNotice].Parse},
-	KindBulkFetch:           {Name: "BulkFetch", From: frame.Parent | frame.Child, Parse: parseBulkFetch},
-	KindBulkValues:          {Name: "BulkValues", From: frame.Parent | frame.Child, Parse: parseBulkValues},
-	KindTimes:               {Name: "Times", From: frame.Child, Parse: parseTimes},
-	KindSteal:               {Name: "Steal", From: frame.Parent, Parse: parseSteal},
-	KindReturn:              {Name: "Return", From: frame.Child, Parse: parseReturn},
-	KindMembership:          {Name: "Membership", From: frame.Parent, Parse: parseMembership},
-	KindSweep:               {Name: "Sweep", From: frame.Parent, Parse: parseSweep, Once: true},
-	KindSwept:               {Name: "Swept", From: frame.Child, Parse: parseSwept},
-	rankwire.KindSpawnJob:   {Name: "SpawnJob", From: frame.Child, Parse: rankwire.Vocabulary[rankwire.KindSpawnJob].Parse},
-	rankwire.KindJobSpawned: {Name: "JobSpawned", From: frame.Parent | frame.Root, Parse: rankwire.Vocabulary[rankwire.KindJobSpawned].Parse},
-	KindOffspring:           {Name: "Offspring", From: frame.Root, Parse: parseOffspring, Once: true},
-	rankwire.KindFailures:   {Name: "Failures", From: frame.Parent | frame.Child, Parse: rankwire.Vocabulary[rankwire.KindFailures].Parse},
-	KindFloor:               {Name: "Floor", From: frame.Parent, Parse: parseFloor},
-	KindFloorSet:            {Name: "FloorSet", From: frame.Child, Parse: parseFloorSet},
-	KindRespawn:             {Name: "Respawn", From: frame.Parent, Parse: parseRespawn},
-	KindRespawned:           {Name: "Respawned", From: frame.Child, Parse: parseRespawned},
-	KindRecall:              {Name: "Recall", From: frame.Parent, Parse: parseRecall},
-	KindRecalled:            {Name: "Recalled", From: frame.Child, Parse: parseRecalled},
-	KindRest:                {Name: "Rest", From: frame.Child, Parse: parseRest},
-	KindReplace:             {Name: "Replace", From: frame.Parent, Parse: parseReplace},
-	KindReplaced:            {Name: "Replaced", From: frame.Child, Parse: parseReplaced},
-	KindStanding:            {Name: "Standing", From: frame.Parent, Parse: parseStanding},
-	KindBelow:               {Name: "Below", From: frame.Child, Parse: parseBelow},
-	KindJoin:                {Name: "Join", From: frame.Parent, Parse: parseJoin, Once: true},
-	KindJoined:              {Name: "Joined", From: frame.Child, Parse: parseJoined},
-	KindResume:              {Name: "Resume", From: frame.Parent, Parse: parseResume},
-	KindState:               {Name: "State", From: frame.Child, Parse: parseState},
-	KindReport:              {Name: "Report", From: frame.Child, Parse: parseReport},
-	KindPassed:              {Name: "Passed", From: frame.Parent, Parse: parsePassed},
-	KindChunk:               {Name: "Chunk", From: frame.Child, Parse: parseChunk},
-	KindQuery:               {Name: "Query", From: frame.Parent, Parse: parseQuery},
-	KindReply:               {Name: "Reply", From: frame.Child, Parse: parseReply},
-	KindDaemons:             {Name: "Daemons", From: frame.Parent, Parse: parseDaemons},
-	KindDaemonOutput:        {Name: "DaemonOutput", From: frame.Child, Parse: parseDaemonOutput},
-	KindDaemonGrant:         {Name: "DaemonGrant", From: frame.Parent, Parse: parseDaemonGrant},
-	KindDaemonsEnd:          {Name: "DaemonsEnd", From: frame.Parent, Parse: parseDaemonsEnd},
-	KindDaemonsEnded:        {Name: "DaemonsEnded", From: frame.Child, Parse: parseDaemonsEnded},
-	rankwire.KindResize:     {Name: "Resize", From: frame.Parent, Parse: rankwire.Vocabulary[rankwire.KindResize].Parse},
-	KindEnter:               {Name: "Enter", From: frame.Parent, Parse: parseEnter},
-	KindDeparted:            {Name: "Departed", From: frame.Child, Parse: parseDeparted},
-	KindCCSRequest:          {Name: "CCSRequest", From: frame.Parent, Parse: parseCCSRequest},
-	KindCCSReply:            {Name: "CCSReply", From: frame.Child, Parse: parseCCSReply},
-	KindSession:             {Name: "Session", From: frame.Parent, Parse: parseSession},
-	KindSessionCollect:      {Name: "SessionCollect", From: frame.Child, Parse: parseSessionCollect},
-	KindSessionRelease:      {Name: "SessionRelease", From: frame.Parent, Parse: parseSessionRelease},
-	KindSessionPiece:        {Name: "SessionPiece", From: frame.Parent | frame.Child, Parse: parseSessionPiece},
-	KindSessionRoom:         {Name: "SessionRoom", From: frame.Parent | frame.Child, Parse: parseSessionRoom},
-	KindDaemonInput:         {Name: "DaemonInput", From: frame.Parent, Parse: parseDaemonInput},
-	KindDaemonRoom:          {Name: "DaemonRoom", From: frame.Child, Parse: parseDaemonRoom},
-	rankwire.KindFollow:     {Name: "Follow", From: frame.Parent | frame.Child, Parse: rankwire.Vocabulary[rankwire.KindFollow].Parse},
-	KindTableFetch:          {Name: "TableFetch", From: frame.Parent | frame.Child, Parse: parseTableFetch},
-	KindTableValues:         {Name: "TableValues", From: frame.Parent | frame.Child, Parse: parseTableValues},
+	KindLaunch:              {Name: "Launch", From: frame.Parent, Parse: ParseLaunch, Once: true},
+	KindReady:               {Name: "Ready", From: frame.Child, Parse: ParseReady, Once: false},
+	KindExit:                {Name: "Exit", From: frame.Child, Parse: ParseExit, Once: false},
+	KindOutput:              {Name: "Output", From: frame.Child, Parse: ParseOutput, Once: false},
+	KindGrant:               {Name: "Grant", From: frame.Parent, Parse: ParseGrant, Once: false},
+	KindStdin:               {Name: "Stdin", From: frame.Parent, Parse: ParseStdin, Once: false},
+	KindStdinRoom:           {Name: "StdinRoom", From: frame.Child, Parse: ParseStdinRoom, Once: false},
+	KindSignal:              {Name: "Signal", From: frame.Parent | frame.Child, Parse: ParseSignal, Once: false},
+	KindEnd:                 {Name: "End", From: frame.Parent, Parse: ParseEnd, Once: false},
+	KindFault:               {Name: "Fault", From: frame.Child, Parse: ParseFault, Once: false},
+	KindWaiting:             {Name: "Waiting", From: frame.Child, Parse: ParseWaiting, Once: false},
+	KindHeartbeat:           {Name: "Heartbeat", From: frame.Parent | frame.Child, Parse: ParseHeartbeat, Once: false},
+	rankwire.KindAsk:        {Name: "Ask", From: frame.Parent | frame.Child, Parse: rankwire.ParseAsk, Once: false},
+	rankwire.KindAnswer:     {Name: "Answer", From: frame.Parent | frame.Child, Parse: rankwire.ParseAnswer, Once: false},
+	rankwire.KindCollect:    {Name: "Collect", From: frame.Child, Parse: rankwire.ParseCollect, Once: false},
+	rankwire.KindRelease:    {Name: "Release", From: frame.Parent, Parse: rankwire.ParseRelease, Once: false},
+	KindBlocks:              {Name: "Blocks", From: frame.Parent | frame.Child, Parse: ParseBlocks, Once: false},
+	rankwire.KindTally:      {Name: "Tally", From: frame.Child, Parse: rankwire.ParseTally, Once: false},
+	KindPlaced:              {Name: "Placed", From: frame.Child, Parse: ParsePlaced, Once: false},
+	rankwire.KindName:       {Name: "Name", From: frame.Parent | frame.Child | frame.Root, Parse: rankwire.ParseName, Once: false},
+	rankwire.KindNotice:     {Name: "Notice", From: frame.Child, Parse: rankwire.ParseNotice, Once: false},
+	KindBulkFetch:           {Name: "BulkFetch", From: frame.Parent | frame.Child, Parse: ParseBulkFetch, Once: false},
+	KindBulkValues:          {Name: "BulkValues", From: frame.Parent | frame.Child, Parse: ParseBulkValues, Once: false},
+	KindTimes:               {Name: "Times", From: frame.Child, Parse: ParseTimes, Once: false},
+	KindSteal:               {Name: "Steal", From: frame.Parent, Parse: ParseSteal, Once: false},
+	KindReturn:              {Name: "Return", From: frame.Child, Parse: ParseReturn, Once: false},
+	KindMembership:          {Name: "Membership", From: frame.Parent, Parse: ParseMembership, Once: false},
+	KindSweep:               {Name: "Sweep", From: frame.Parent, Parse: ParseSweep, Once: true},
+	KindSwept:               {Name: "Swept", From: frame.Child, Parse: ParseSwept, Once: false},
+	rankwire.KindSpawnJob:   {Name: "SpawnJob", From: frame.Child, Parse: rankwire.ParseSpawnJob, Once: false},
+	rankwire.KindJobSpawned: {Name: "JobSpawned", From: frame.Parent | frame.Root, Parse: rankwire.ParseJobSpawned, Once: false},
+	KindOffspring:           {Name: "Offspring", From: frame.Root, Parse: ParseOffspring, Once: true},
+	rankwire.KindFailures:   {Name: "Failures", From: frame.Parent | frame.Child, Parse: rankwire.ParseFailures, Once: false},
+	KindFloor:               {Name: "Floor", From: frame.Parent, Parse: ParseFloor, Once: false},
+	KindFloorSet:            {Name: "FloorSet", From: frame.Child, Parse: ParseFloorSet, Once: false},
+	KindRespawn:             {Name: "Respawn", From: frame.Parent, Parse: ParseRespawn, Once: false},
+	KindRespawned:           {Name: "Respawned", From: frame.Child, Parse: ParseRespawned, Once: false},
+	KindRecall:              {Name: "Recall", From: frame.Parent, Parse: ParseRecall, Once: false},
+	KindRecalled:            {Name: "Recalled", From: frame.Child, Parse: ParseRecalled, Once: false},
+	KindRest:                {Name: "Rest", From: frame.Child, Parse: ParseRest, Once: false},
+	KindReplace:             {Name: "Replace", From: frame.Parent, Parse: ParseReplace, Once: false},
+	KindReplaced:            {Name: "Replaced", From: frame.Child, Parse: ParseReplaced, Once: false},
+	KindStanding:            {Name: "Standing", From: frame.Parent, Parse: ParseStanding, Once: false},
+	KindBelow:               {Name: "Below", From: frame.Child, Parse: ParseBelow, Once: false},
+	KindJoin:                {Name: "Join", From: frame.Parent, Parse: ParseJoin, Once: true},
+	KindJoined:              {Name: "Joined", From: frame.Child, Parse: ParseJoined, Once: false},
+	KindResume:              {Name: "Resume", From: frame.Parent, Parse: ParseResume, Once: false},
+	KindState:               {Name: "State", From: frame.Child, Parse: ParseState, Once: false},
+	KindReport:              {Name: "Report", From: frame.Child, Parse: ParseReport, Once: false},
+	KindPassed:              {Name: "Passed", From: frame.Parent, Parse: ParsePassed, Once: false},
+	KindChunk:               {Name: "Chunk", From: frame.Child, Parse: ParseChunk, Once: false},
+	KindQuery:               {Name: "Query", From: frame.Parent, Parse: ParseQuery, Once: false},
+	KindReply:               {Name: "Reply", From: frame.Child, Parse: ParseReply, Once: false},
+	KindDaemons:             {Name: "Daemons", From: frame.Parent, Parse: ParseDaemons, Once: false},
+	KindDaemonOutput:        {Name: "DaemonOutput", From: frame.Child, Parse: ParseDaemonOutput, Once: false},
+	KindDaemonGrant:         {Name: "DaemonGrant", From: frame.Parent, Parse: ParseDaemonGrant, Once: false},
+	KindDaemonsEnd:          {Name: "DaemonsEnd", From: frame.Parent, Parse: ParseDaemonsEnd, Once: false},
+	KindDaemonsEnded:        {Name: "DaemonsEnded", From: frame.Child, Parse: ParseDaemonsEnded, Once: false},
+	rankwire.KindResize:     {Name: "Resize", From: frame.Parent, Parse: rankwire.ParseResize, Once: false},
+	KindEnter:               {Name: "Enter", From: frame.Parent, Parse: ParseEnter, Once: false},
+	KindDeparted:            {Name: "Departed", From: frame.Child, Parse: ParseDeparted, Once: false},
+	KindCCSRequest:          {Name: "CCSRequest", From: frame.Parent, Parse: ParseCCSRequest, Once: false},
+	KindCCSReply:            {Name: "CCSReply", From: frame.Child, Parse: ParseCCSReply, Once: false},
+	KindSession:             {Name: "Session", From: frame.Parent, Parse: ParseSession, Once: false},
+	KindSessionCollect:      {Name: "SessionCollect", From: frame.Child, Parse: ParseSessionCollect, Once: false},
+	KindSessionRelease:      {Name: "SessionRelease", From: frame.Parent, Parse: ParseSessionRelease, Once: false},
+	KindSessionPiece:        {Name: "SessionPiece", From: frame.Parent | frame.Child, Parse: ParseSessionPiece, Once: false},
+	KindSessionRoom:         {Name: "SessionRoom", From: frame.Parent | frame.Child, Parse: ParseSessionRoom, Once: false},
+	KindDaemonInput:         {Name: "DaemonInput", From: frame.Parent, Parse: ParseDaemonInput, Once: false},
+	KindDaemonRoom:          {Name: "DaemonRoom", From: frame.Child, Parse: ParseDaemonRoom, Once: false},
+	rankwire.KindFollow:     {Name: "Follow", From: frame.Parent | frame.Child, Parse: rankwire.ParseFollow, Once: false},
+	KindTableFetch:          {Name: "TableFetch", From: frame.Parent | frame.Child, Parse: ParseTableFetch, Once: false},
+	KindTableValues:         {Name: "TableValues", From: frame.Parent | frame.Child, Parse: ParseTableValues, Once: false},
 }
+
+const MaxData = 32 << 10 // bytes of output or input in one message
+
+const MaxSlowSessions = 8 // slow sessions that one Waiting names
+
+const MaxParts = 1 << 12 // parts in Share of a Launch
+
+const MaxLevel = 1 << 20 // depth of an agent in the tree
+
+const MaxBelow = 16 // parts in a Below; an agent whose nodes form more parts is not adopted
+
+const MaxTimes = 1 << 18 // nodes in one Times; more would not fit into a frame
+
+const MaxMembers = job.MaxNodes // members of a session
+
+const MaxMembersOnNode = job.MaxRanksOnNode // members of a session on one node

@@ -3,7 +3,6 @@
 package wire
 
 import (
-	"fmt"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/internal/job"
 )
@@ -23,7 +22,7 @@ type Launch struct {
 
 func (m Launch) Encode(w *frame.Encoder) {
 	EncodeJob(w, m.Job)
-	EncodeNodes(w, m.Nodes)
+	EncodeNodes(w, &m.Nodes)
 	w.Uint(uint64(len(m.Share)))
 	for i := range m.Share {
 		EncodePart(w, &m.Share[i])
@@ -38,35 +37,34 @@ func (m Launch) Encode(w *frame.Encoder) {
 func (m *Launch) Decode(r *frame.Decoder) {
 	m.Job = new(job.Job)
 	DecodeJob(r, m.Job)
-	m.Nodes = DecodeNodes(r)
-	m.Share = frame.DecodeSlice(r, 12, func() (v job.Part) {
-		DecodePart(r, &v)
-		return v
-	})
-	frame.Within(r, len(m.Share), 0, MaxParts)
+	DecodeNodes(r, &m.Nodes)
+	m.Share = frame.NewSlice[job.Part](r)
+	for i := range m.Share {
+		DecodePart(r, &m.Share[i])
+	}
+	r.Must(len(m.Share) <= MaxParts)
 	m.First = job.NodeIndex(r.U32())
 	m.Level = r.U32()
-	frame.Within(r, m.Level, 0, MaxLevel)
+	r.Must(m.Level <= MaxLevel)
 	m.Credit = r.U32()
 	m.SessionMs = r.U32()
 	m.Replaces = r.Bool()
 	if r.Err() != nil {
 		return
 	}
-	if err := m.verify(); err != nil {
-		r.Fail(err)
-	}
+	r.Fail(m.verify())
 }
 
-// Kind returns KindLaunch.
-func (Launch) Kind() frame.Kind { return KindLaunch }
+// KindLaunch is the kind of a Launch.
+const KindLaunch frame.Kind = 1
 
-func parseLaunch(r *frame.Decoder) frame.Message {
+// ParseLaunch reads a Launch from r. If it fails, r.Err returns the error.
+func ParseLaunch(r *frame.Decoder) frame.Message {
 	var m Launch
 	m.Decode(r)
 	return m
 }
 
-func (m Launch) String() string {
-	return fmt.Sprintf("Launch share=%d first=%v level=%v credit=%v sessionms=%v replaces=%v", len(m.Share), m.First, m.Level, m.Credit, m.SessionMs, m.Replaces)
-}
+func (Launch) Kind() frame.Kind { return KindLaunch }
+
+func (Launch) String() string { return "Launch" }

@@ -3,7 +3,6 @@
 package wire
 
 import (
-	"fmt"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
@@ -15,6 +14,26 @@ import (
 type Steal struct {
 }
 
+func (m Steal) Encode(w *frame.Encoder) {
+}
+
+func (m *Steal) Decode(r *frame.Decoder) {
+}
+
+// KindSteal is the kind of a Steal.
+const KindSteal frame.Kind = 25
+
+// ParseSteal reads a Steal from r. If it fails, r.Err returns the error.
+func ParseSteal(r *frame.Decoder) frame.Message {
+	var m Steal
+	m.Decode(r)
+	return m
+}
+
+func (Steal) Kind() frame.Kind { return KindSteal }
+
+func (Steal) String() string { return "Steal" }
+
 // Return gives nodes back to the parent, which then starts their agents.
 type Return struct {
 	Part   job.Part
@@ -23,12 +42,68 @@ type Return struct {
 	Cause  string // of that failure; empty if no session was started
 }
 
+func (m Return) Encode(w *frame.Encoder) {
+	EncodePart(w, &m.Part)
+	w.Bool(m.Barren)
+	w.Text(m.Phase[:min(len(m.Phase), frame.MaxUserText)])
+	w.Text(m.Cause[:min(len(m.Cause), frame.MaxUserText)])
+}
+
+func (m *Return) Decode(r *frame.Decoder) {
+	DecodePart(r, &m.Part)
+	m.Barren = r.Bool()
+	m.Phase = r.Text()
+	r.Must(len(m.Phase) <= frame.MaxUserText)
+	m.Cause = r.Text()
+	r.Must(len(m.Cause) <= frame.MaxUserText)
+}
+
+// KindReturn is the kind of a Return.
+const KindReturn frame.Kind = 26
+
+// ParseReturn reads a Return from r. If it fails, r.Err returns the error.
+func ParseReturn(r *frame.Decoder) frame.Message {
+	var m Return
+	m.Decode(r)
+	return m
+}
+
+func (Return) Kind() frame.Kind { return KindReturn }
+
+func (Return) String() string { return "Return" }
+
 // Membership announces the final nodes of the job, after which ranks may start.
 type Membership struct {
 	FirstHost string    // host of rank 0
 	Dropped   NodeSpans // nodes that the job continues without
 	Hosts     string    // replaces Job.Hosts, without the dropped nodes; empty if it is not needed
 }
+
+func (m Membership) Encode(w *frame.Encoder) {
+	w.Text(m.FirstHost)
+	EncodeNodeSpans(w, &m.Dropped)
+	w.Text(m.Hosts)
+}
+
+func (m *Membership) Decode(r *frame.Decoder) {
+	m.FirstHost = r.Text()
+	DecodeNodeSpans(r, &m.Dropped)
+	m.Hosts = r.Text()
+}
+
+// KindMembership is the kind of a Membership.
+const KindMembership frame.Kind = 27
+
+// ParseMembership reads a Membership from r. If it fails, r.Err returns the error.
+func ParseMembership(r *frame.Decoder) frame.Message {
+	var m Membership
+	m.Decode(r)
+	return m
+}
+
+func (Membership) Kind() frame.Kind { return KindMembership }
+
+func (Membership) String() string { return "Membership" }
 
 // Sweep orders an agent without a job to kill the processes that a lost agent of its node has left
 // (decisions/0022).
@@ -38,11 +113,62 @@ type Sweep struct {
 	GraceMs uint32        // time that an agent of the job that still runs has to end its processes
 }
 
+func (m Sweep) Encode(w *frame.Encoder) {
+	w.Text(m.Job)
+	w.U32(uint32(m.Node))
+	w.U32(m.GraceMs)
+}
+
+func (m *Sweep) Decode(r *frame.Decoder) {
+	m.Job = r.Text()
+	m.Node = job.NodeIndex(r.U32())
+	m.GraceMs = r.U32()
+}
+
+// KindSweep is the kind of a Sweep.
+const KindSweep frame.Kind = 28
+
+// ParseSweep reads a Sweep from r. If it fails, r.Err returns the error.
+func ParseSweep(r *frame.Decoder) frame.Message {
+	var m Sweep
+	m.Decode(r)
+	return m
+}
+
+func (Sweep) Kind() frame.Kind { return KindSweep }
+
+func (Sweep) String() string { return "Sweep" }
+
 // Swept is the reply to Sweep and the last message on the link.
 type Swept struct {
 	Killed uint32 // number of killed processes
 	Left   string // processes that still run, for the user; or empty
 }
+
+func (m Swept) Encode(w *frame.Encoder) {
+	w.U32(m.Killed)
+	w.Text(m.Left[:min(len(m.Left), frame.MaxUserText)])
+}
+
+func (m *Swept) Decode(r *frame.Decoder) {
+	m.Killed = r.U32()
+	m.Left = r.Text()
+	r.Must(len(m.Left) <= frame.MaxUserText)
+}
+
+// KindSwept is the kind of a Swept.
+const KindSwept frame.Kind = 29
+
+// ParseSwept reads a Swept from r. If it fails, r.Err returns the error.
+func ParseSwept(r *frame.Decoder) frame.Message {
+	var m Swept
+	m.Decode(r)
+	return m
+}
+
+func (Swept) Kind() frame.Kind { return KindSwept }
+
+func (Swept) String() string { return "Swept" }
 
 // Offspring is the first frame to the process of ibrun that a root starts for a SpawnJob. It contains the job of the
 // spawning rank and the options that the new job inherits. Name messages and one JobSpawned follow on the same
@@ -62,63 +188,9 @@ type Offspring struct {
 	Verbose   uint32
 }
 
-func (m Steal) Encode(w *frame.Encoder) {
-}
-
-func (m *Steal) Decode(r *frame.Decoder) {
-}
-
-func (m Return) Encode(w *frame.Encoder) {
-	EncodePart(w, &m.Part)
-	w.Bool(m.Barren)
-	w.Text(m.Phase[:min(len(m.Phase), frame.MaxUserText)])
-	w.Text(m.Cause[:min(len(m.Cause), frame.MaxUserText)])
-}
-
-func (m *Return) Decode(r *frame.Decoder) {
-	DecodePart(r, &m.Part)
-	m.Barren = r.Bool()
-	m.Phase = r.TextUpTo(frame.MaxUserText)
-	m.Cause = r.TextUpTo(frame.MaxUserText)
-}
-
-func (m Membership) Encode(w *frame.Encoder) {
-	w.Text(m.FirstHost)
-	m.Dropped.Encode(w)
-	w.Text(m.Hosts)
-}
-
-func (m *Membership) Decode(r *frame.Decoder) {
-	m.FirstHost = r.TextUpTo(frame.MaxSize)
-	m.Dropped = DecodeNodeSpans(r)
-	m.Hosts = r.TextUpTo(frame.MaxSize)
-}
-
-func (m Sweep) Encode(w *frame.Encoder) {
-	w.Text(m.Job)
-	w.U32(uint32(m.Node))
-	w.U32(m.GraceMs)
-}
-
-func (m *Sweep) Decode(r *frame.Decoder) {
-	m.Job = r.TextUpTo(frame.MaxSize)
-	m.Node = job.NodeIndex(r.U32())
-	m.GraceMs = r.U32()
-}
-
-func (m Swept) Encode(w *frame.Encoder) {
-	w.U32(m.Killed)
-	w.Text(m.Left[:min(len(m.Left), frame.MaxUserText)])
-}
-
-func (m *Swept) Decode(r *frame.Decoder) {
-	m.Killed = r.U32()
-	m.Left = r.TextUpTo(frame.MaxUserText)
-}
-
 func (m Offspring) Encode(w *frame.Encoder) {
 	EncodeJob(w, m.Job)
-	EncodeNodes(w, m.Alloc)
+	EncodeNodes(w, &m.Alloc)
 	m.Spawn.Encode(w)
 	w.Text(m.Tree)
 	w.Bool(m.KillOnBad)
@@ -134,91 +206,29 @@ func (m Offspring) Encode(w *frame.Encoder) {
 func (m *Offspring) Decode(r *frame.Decoder) {
 	m.Job = new(job.Job)
 	DecodeJob(r, m.Job)
-	m.Alloc = DecodeNodes(r)
+	DecodeNodes(r, &m.Alloc)
 	m.Spawn.Decode(r)
-	m.Tree = r.TextUpTo(frame.MaxSize)
+	m.Tree = r.Text()
 	m.KillOnBad = r.Bool()
 	m.Preflight = r.Bool()
 	m.Wait = time.Duration(r.Sum())
-	m.Prefix = r.TextUpTo(frame.MaxSize)
+	m.Prefix = r.Text()
 	m.Label = r.Bool()
 	m.Timestamp = r.Bool()
 	m.Quiet = r.Bool()
 	m.Verbose = r.U32()
 }
 
-// Kind returns KindSteal.
-func (Steal) Kind() frame.Kind { return KindSteal }
+// KindOffspring is the kind of a Offspring.
+const KindOffspring frame.Kind = 32
 
-func parseSteal(r *frame.Decoder) frame.Message {
-	var m Steal
-	m.Decode(r)
-	return m
-}
-
-func (Steal) String() string { return "Steal" }
-
-// Kind returns KindReturn.
-func (Return) Kind() frame.Kind { return KindReturn }
-
-func parseReturn(r *frame.Decoder) frame.Message {
-	var m Return
-	m.Decode(r)
-	return m
-}
-
-func (m Return) String() string {
-	return fmt.Sprintf("Return part.first=%v barren=%v phase=%q cause=%q", m.Part.First, m.Barren, m.Phase, m.Cause)
-}
-
-// Kind returns KindMembership.
-func (Membership) Kind() frame.Kind { return KindMembership }
-
-func parseMembership(r *frame.Decoder) frame.Message {
-	var m Membership
-	m.Decode(r)
-	return m
-}
-
-func (m Membership) String() string {
-	return fmt.Sprintf("Membership firsthost=%q dropped=%d hosts=%q", m.FirstHost, m.Dropped.Len(), m.Hosts)
-}
-
-// Kind returns KindSweep.
-func (Sweep) Kind() frame.Kind { return KindSweep }
-
-func parseSweep(r *frame.Decoder) frame.Message {
-	var m Sweep
-	m.Decode(r)
-	return m
-}
-
-func (m Sweep) String() string {
-	return fmt.Sprintf("Sweep job=%q node=%v gracems=%v", m.Job, m.Node, m.GraceMs)
-}
-
-// Kind returns KindSwept.
-func (Swept) Kind() frame.Kind { return KindSwept }
-
-func parseSwept(r *frame.Decoder) frame.Message {
-	var m Swept
-	m.Decode(r)
-	return m
-}
-
-func (m Swept) String() string {
-	return fmt.Sprintf("Swept killed=%v left=%q", m.Killed, m.Left)
-}
-
-// Kind returns KindOffspring.
-func (Offspring) Kind() frame.Kind { return KindOffspring }
-
-func parseOffspring(r *frame.Decoder) frame.Message {
+// ParseOffspring reads a Offspring from r. If it fails, r.Err returns the error.
+func ParseOffspring(r *frame.Decoder) frame.Message {
 	var m Offspring
 	m.Decode(r)
 	return m
 }
 
-func (m Offspring) String() string {
-	return fmt.Sprintf("Offspring spawn.rank=%v spawn.commands=%d spawn.preput=%d tree=%q killonbad=%v preflight=%v wait=%v prefix=%q label=%v timestamp=%v quiet=%v verbose=%v", m.Spawn.Rank, m.Spawn.Commands.Len(), m.Spawn.Preput.Len(), m.Tree, m.KillOnBad, m.Preflight, m.Wait, m.Prefix, m.Label, m.Timestamp, m.Quiet, m.Verbose)
-}
+func (Offspring) Kind() frame.Kind { return KindOffspring }
+
+func (Offspring) String() string { return "Offspring" }

@@ -3,12 +3,9 @@
 package wire
 
 import (
-	"fmt"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
-	"math"
-	"slices"
 	"time"
 )
 
@@ -16,6 +13,32 @@ import (
 type Blocks struct {
 	Values frame.Values
 }
+
+func (m Blocks) Encode(w *frame.Encoder) {
+	rankwire.EncodeValues(w, &m.Values)
+}
+
+func (m *Blocks) Decode(r *frame.Decoder) {
+	rankwire.DecodeValues(r, &m.Values)
+	if r.Err() != nil {
+		return
+	}
+	r.Must(m.Values.Size() <= rankwire.MaxGather && areBlocks(m.Values))
+}
+
+// KindBlocks is the kind of a Blocks.
+const KindBlocks frame.Kind = 17
+
+// ParseBlocks reads a Blocks from r. If it fails, r.Err returns the error.
+func ParseBlocks(r *frame.Decoder) frame.Message {
+	var m Blocks
+	m.Decode(r)
+	return m
+}
+
+func (Blocks) Kind() frame.Kind { return KindBlocks }
+
+func (Blocks) String() string { return "Blocks" }
 
 // Placement describes where one rank runs.
 type Placement struct {
@@ -26,65 +49,6 @@ type Placement struct {
 	Policy  string // memory policy, as "interleave 0-1" or "prefer 2"; empty for the default, local allocation
 	HCA     string // InfiniBand adapter and port, as "mlx5_0:1"; or empty
 	Drawing string // CPUs of the rank, drawn as text
-}
-
-// Placements is a list of placements.
-type Placements = frame.List[Placement, placementCodec]
-
-type placementCodec struct{}
-
-// NewPlacements returns a list of the given elements.
-func NewPlacements(list ...Placement) Placements {
-	return frame.ListOf[Placement, placementCodec](slices.Values(list))
-}
-
-// Placed reports where the ranks of one node run, as the kernel reports it after their start. It is sent only with
-// --report-bindings or --display.
-type Placed struct {
-	Node    job.NodeIndex
-	Host    string
-	Picture string // topology of the node, drawn as text or as JSON; empty without --display topo
-	Ranks   Placements
-}
-
-// BulkFetch requests all values that PMI clients have put before a fence. Up the tree, it requests the values of all
-// nodes for a node that needs them. Down the tree, it requests the values of the receiver's subtree.
-type BulkFetch struct {
-	Fence uint32
-}
-
-// BulkValues answers BulkFetch. Up the tree, it carries the values of a subtree, with one element for each node that
-// has values. Down the tree, it carries those of all nodes to the subtrees that requested them.
-type BulkValues struct {
-	Fence  uint32
-	Values frame.Values
-}
-
-// Timings lists the times of nodes.
-type Timings = frame.List[job.NodeTimes, nodeTimesCodec]
-
-type nodeTimesCodec struct{}
-
-// NewTimings returns a list of the given elements.
-func NewTimings(list ...job.NodeTimes) Timings {
-	return frame.ListOf[job.NodeTimes, nodeTimesCodec](slices.Values(list))
-}
-
-// Times reports when each step of the launch of a subtree happened. It is sent right before Ready, and only if the
-// launch is measured (LaunchOptions.Timed). Times have a resolution of one microsecond.
-type Times struct {
-	Span    time.Duration // from the receipt of Launch to the sending of Times
-	Missing uint32        // number of nodes of the subtree whose times are not in Nodes
-	Nodes   Timings       // the node of the sender is the first
-}
-
-func (m Blocks) Encode(w *frame.Encoder) {
-	m.Values.Encode(w)
-}
-
-func (m *Blocks) Decode(r *frame.Decoder) {
-	m.Values = frame.DecodeValues(r, blocks())
-	frame.Within(r, m.Values.Size(), 0, rankwire.MaxGather)
 }
 
 func (m Placement) Encode(w *frame.Encoder) {
@@ -99,40 +63,83 @@ func (m Placement) Encode(w *frame.Encoder) {
 
 func (m *Placement) Decode(r *frame.Decoder) {
 	m.Rank = job.Slot(r.U32())
-	m.CPUs = r.TextUpTo(frame.MaxSize)
-	m.Mems = r.TextUpTo(frame.MaxSize)
+	m.CPUs = r.Text()
+	m.Mems = r.Text()
 	m.Ended = r.Bool()
-	m.Policy = r.TextUpTo(frame.MaxSize)
-	m.HCA = r.TextUpTo(frame.MaxSize)
-	m.Drawing = r.TextUpTo(frame.MaxSize)
+	m.Policy = r.Text()
+	m.HCA = r.Text()
+	m.Drawing = r.Text()
 }
 
-func (placementCodec) Encode(w *frame.Encoder, m Placement) {
+// Placements is a list of placements.
+type Placements = frame.List[Placement, PlacementsCodec]
+
+// PlacementsCodec encodes and decodes elements of Placements.
+type PlacementsCodec struct{}
+
+func (PlacementsCodec) Encode(w *frame.Encoder, m Placement) {
 	m.Encode(w)
 }
 
-func (placementCodec) Decode(r *frame.Decoder) (m Placement) {
+func (PlacementsCodec) Decode(r *frame.Decoder) (m Placement) {
 	m.Decode(r)
 	return m
 }
 
-// DecodePlacements reads a list from r and checks its elements. If it fails, r.Err returns the error.
-func DecodePlacements(r *frame.Decoder) Placements {
-	return frame.DecodeList[Placement, placementCodec](r, 7, nil)
+// NewPlacements returns a list of the given elements.
+func NewPlacements(list ...Placement) Placements {
+	return frame.NewList[Placement, PlacementsCodec](list...)
+}
+
+// EncodePlacements appends the encoded form of m to w.
+func EncodePlacements(w *frame.Encoder, m *Placements) { m.Encode(w) }
+
+// DecodePlacements reads m from r and checks its elements. If it fails, r.Err returns the error.
+func DecodePlacements(r *frame.Decoder, m *Placements) {
+	*m = frame.DecodeList[Placement, PlacementsCodec](r, nil)
+}
+
+// Placed reports where the ranks of one node run, as the kernel reports it after their start. It is sent only with
+// --report-bindings or --display.
+type Placed struct {
+	Node    job.NodeIndex
+	Host    string
+	Picture string // topology of the node, drawn as text or as JSON; empty without --display topo
+	Ranks   Placements
 }
 
 func (m Placed) Encode(w *frame.Encoder) {
 	w.U32(uint32(m.Node))
 	w.Text(m.Host)
 	w.Text(m.Picture)
-	m.Ranks.Encode(w)
+	EncodePlacements(w, &m.Ranks)
 }
 
 func (m *Placed) Decode(r *frame.Decoder) {
 	m.Node = job.NodeIndex(r.U32())
-	m.Host = r.TextUpTo(frame.MaxSize)
-	m.Picture = r.TextUpTo(frame.MaxSize)
-	m.Ranks = DecodePlacements(r)
+	m.Host = r.Text()
+	m.Picture = r.Text()
+	DecodePlacements(r, &m.Ranks)
+}
+
+// KindPlaced is the kind of a Placed.
+const KindPlaced frame.Kind = 19
+
+// ParsePlaced reads a Placed from r. If it fails, r.Err returns the error.
+func ParsePlaced(r *frame.Decoder) frame.Message {
+	var m Placed
+	m.Decode(r)
+	return m
+}
+
+func (Placed) Kind() frame.Kind { return KindPlaced }
+
+func (Placed) String() string { return "Placed" }
+
+// BulkFetch requests all values that PMI clients have put before a fence. Up the tree, it requests the values of all
+// nodes for a node that needs them. Down the tree, it requests the values of the receiver's subtree.
+type BulkFetch struct {
+	Fence uint32
 }
 
 func (m BulkFetch) Encode(w *frame.Encoder) {
@@ -141,20 +148,58 @@ func (m BulkFetch) Encode(w *frame.Encoder) {
 
 func (m *BulkFetch) Decode(r *frame.Decoder) {
 	m.Fence = r.U32()
-	frame.Within(r, m.Fence, 1, math.MaxUint32)
+	r.Must(m.Fence >= 1)
+}
+
+// KindBulkFetch is the kind of a BulkFetch.
+const KindBulkFetch frame.Kind = 22
+
+// ParseBulkFetch reads a BulkFetch from r. If it fails, r.Err returns the error.
+func ParseBulkFetch(r *frame.Decoder) frame.Message {
+	var m BulkFetch
+	m.Decode(r)
+	return m
+}
+
+func (BulkFetch) Kind() frame.Kind { return KindBulkFetch }
+
+func (BulkFetch) String() string { return "BulkFetch" }
+
+// BulkValues answers BulkFetch. Up the tree, it carries the values of a subtree, with one element for each node that
+// has values. Down the tree, it carries those of all nodes to the subtrees that requested them.
+type BulkValues struct {
+	Fence  uint32
+	Values frame.Values
 }
 
 func (m BulkValues) Encode(w *frame.Encoder) {
 	w.U32(m.Fence)
-	m.Values.Encode(w)
+	rankwire.EncodeValues(w, &m.Values)
 }
 
 func (m *BulkValues) Decode(r *frame.Decoder) {
 	m.Fence = r.U32()
-	frame.Within(r, m.Fence, 1, math.MaxUint32)
-	m.Values = frame.DecodeValues(r, nil)
-	frame.Within(r, m.Values.Size(), 0, rankwire.MaxGather)
+	r.Must(m.Fence >= 1)
+	rankwire.DecodeValues(r, &m.Values)
+	if r.Err() != nil {
+		return
+	}
+	r.Must(m.Values.Size() <= rankwire.MaxGather)
 }
+
+// KindBulkValues is the kind of a BulkValues.
+const KindBulkValues frame.Kind = 23
+
+// ParseBulkValues reads a BulkValues from r. If it fails, r.Err returns the error.
+func ParseBulkValues(r *frame.Decoder) frame.Message {
+	var m BulkValues
+	m.Decode(r)
+	return m
+}
+
+func (BulkValues) Kind() frame.Kind { return KindBulkValues }
+
+func (BulkValues) String() string { return "BulkValues" }
 
 // EncodeNodeTimes appends the encoded form of m to w.
 func EncodeNodeTimes(w *frame.Encoder, m *job.NodeTimes) {
@@ -184,98 +229,70 @@ func DecodeNodeTimes(r *frame.Decoder, m *job.NodeTimes) {
 	r.Must(m.CPU >= 0 && m.Error >= 0)
 }
 
-func (nodeTimesCodec) Encode(w *frame.Encoder, m job.NodeTimes) {
+// Timings lists the times of nodes.
+type Timings = frame.List[job.NodeTimes, TimingsCodec]
+
+// TimingsCodec encodes and decodes elements of Timings.
+type TimingsCodec struct{}
+
+func (TimingsCodec) Encode(w *frame.Encoder, m job.NodeTimes) {
 	EncodeNodeTimes(w, &m)
 }
 
-func (nodeTimesCodec) Decode(r *frame.Decoder) (m job.NodeTimes) {
+func (TimingsCodec) Decode(r *frame.Decoder) (m job.NodeTimes) {
 	DecodeNodeTimes(r, &m)
 	return m
 }
 
-// DecodeTimings reads a list from r and checks its elements. If it fails, r.Err returns the error.
-func DecodeTimings(r *frame.Decoder) Timings {
-	return frame.DecodeList[job.NodeTimes, nodeTimesCodec](r, 6, nil)
+// NewTimings returns a list of the given elements.
+func NewTimings(list ...job.NodeTimes) Timings {
+	return frame.NewList[job.NodeTimes, TimingsCodec](list...)
+}
+
+// EncodeTimings appends the encoded form of m to w.
+func EncodeTimings(w *frame.Encoder, m *Timings) { m.Encode(w) }
+
+// DecodeTimings reads m from r and checks its elements. If it fails, r.Err returns the error.
+func DecodeTimings(r *frame.Decoder, m *Timings) {
+	*m = frame.DecodeList[job.NodeTimes, TimingsCodec](r, nil)
+}
+
+// Times reports when each step of the launch of a subtree happened. It is sent right before Ready, and only if the
+// launch is measured (LaunchOptions.Timed). Times have a resolution of one microsecond.
+type Times struct {
+	Span    time.Duration // from the receipt of Launch to the sending of Times
+	Missing uint32        // number of nodes of the subtree whose times are not in Nodes
+	Nodes   Timings       // the node of the sender is the first
 }
 
 func (m Times) Encode(w *frame.Encoder) {
 	w.Time(m.Span)
 	w.U32(m.Missing)
-	m.Nodes.Encode(w)
+	EncodeTimings(w, &m.Nodes)
 }
 
 func (m *Times) Decode(r *frame.Decoder) {
 	m.Span = r.Time()
 	m.Missing = r.U32()
-	m.Nodes = DecodeTimings(r)
-	frame.Within(r, m.Nodes.Len(), 1, MaxTimes)
+	DecodeTimings(r, &m.Nodes)
+	r.Must(m.Nodes.Len() >= 1)
+	r.Must(m.Nodes.Len() <= MaxTimes)
 	if r.Err() != nil {
 		return
 	}
 	r.Must(m.Span >= 0)
 }
 
-// Kind returns KindBlocks.
-func (Blocks) Kind() frame.Kind { return KindBlocks }
+// KindTimes is the kind of a Times.
+const KindTimes frame.Kind = 24
 
-func parseBlocks(r *frame.Decoder) frame.Message {
-	var m Blocks
-	m.Decode(r)
-	return m
-}
-
-func (m Blocks) String() string {
-	return fmt.Sprintf("Blocks values=%d", m.Values.Len())
-}
-
-// Kind returns KindPlaced.
-func (Placed) Kind() frame.Kind { return KindPlaced }
-
-func parsePlaced(r *frame.Decoder) frame.Message {
-	var m Placed
-	m.Decode(r)
-	return m
-}
-
-func (m Placed) String() string {
-	return fmt.Sprintf("Placed node=%v host=%q picture=%q ranks=%d", m.Node, m.Host, m.Picture, m.Ranks.Len())
-}
-
-// Kind returns KindBulkFetch.
-func (BulkFetch) Kind() frame.Kind { return KindBulkFetch }
-
-func parseBulkFetch(r *frame.Decoder) frame.Message {
-	var m BulkFetch
-	m.Decode(r)
-	return m
-}
-
-func (m BulkFetch) String() string {
-	return fmt.Sprintf("BulkFetch fence=%v", m.Fence)
-}
-
-// Kind returns KindBulkValues.
-func (BulkValues) Kind() frame.Kind { return KindBulkValues }
-
-func parseBulkValues(r *frame.Decoder) frame.Message {
-	var m BulkValues
-	m.Decode(r)
-	return m
-}
-
-func (m BulkValues) String() string {
-	return fmt.Sprintf("BulkValues fence=%v values=%d", m.Fence, m.Values.Len())
-}
-
-// Kind returns KindTimes.
-func (Times) Kind() frame.Kind { return KindTimes }
-
-func parseTimes(r *frame.Decoder) frame.Message {
+// ParseTimes reads a Times from r. If it fails, r.Err returns the error.
+func ParseTimes(r *frame.Decoder) frame.Message {
 	var m Times
 	m.Decode(r)
 	return m
 }
 
-func (m Times) String() string {
-	return fmt.Sprintf("Times span=%v missing=%v nodes=%d", m.Span, m.Missing, m.Nodes.Len())
-}
+func (Times) Kind() frame.Kind { return KindTimes }
+
+func (Times) String() string { return "Times" }

@@ -3,16 +3,29 @@
 package wire
 
 import (
-	"fmt"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/internal/job"
-	"math"
 )
 
 // RankFloor is the floor of one rank (Floor). It is listed if it is above the floor of all ranks.
 type RankFloor struct {
 	Rank  job.Slot
 	Epoch uint16
+}
+
+func (m RankFloor) Encode(w *frame.Encoder) {
+	w.U32(uint32(m.Rank))
+	w.U16(m.Epoch)
+}
+
+func (m *RankFloor) Decode(r *frame.Decoder) {
+	m.Rank = job.Slot(r.U32())
+	r.Must(m.Rank <= job.MaxRanks-1)
+	m.Epoch = r.U16()
+	if r.Err() != nil {
+		return
+	}
+	r.Must(restartEpoch(m.Epoch))
 }
 
 // Standing gives the state of the job to an agent that replaces a lost one.
@@ -24,82 +37,6 @@ type Standing struct {
 	Recall   uint32      // serial of the newest Recall
 	Everyone uint16      // floor of all ranks; 0 if there is none
 	Floors   []RankFloor // in ascending order of ranks
-}
-
-// Below describes one child of the sender, so that the parent can adopt the child if the sender is lost
-// (decisions/0021). An agent sends a set of them, one for each child, or an empty one if it has no child.
-type Below struct {
-	Left  uint32        // number of messages of the set that follow this one
-	Key   job.NodeIndex // index of the child's node when it was launched
-	Head  job.NodeIndex // current index of the child's node
-	Parts []job.Part    // all nodes of the child's subtree in ascending order; empty if the agent has no child
-}
-
-// Join orders an agent without a job to pass its link to the agent of a running job on the same node.
-type Join struct {
-	Job   string        // the job's ID
-	Key   job.NodeIndex // index of the node when it was launched
-	Level uint32        // depth of the sender in the tree; the root is 0
-	Lines bool          // the launcher may buffer lines, so the answer must end with a newline
-}
-
-// Joined is the reply to Join. How is JoinedTaken, JoinedNobody or JoinedOther. After JoinedTaken, the agent of the job
-// reads and writes the link.
-type Joined struct {
-	How uint8
-}
-
-// Resume is the first message on a new link to an agent that has lost its parent.
-type Resume struct {
-	Credit uint32 // bytes of Chunk that may be sent before the first Grant
-}
-
-// State is the reply to Resume. It reports which messages an agent has received from above, so that the new parent
-// repeats the messages that were lost.
-type State struct {
-	Signals  uint32 // number of Signal messages
-	Input    uint32 // number of Stdin messages; or NoInput
-	Held     uint32 // bytes of Stdin that the agent has not passed on
-	Released uint32 // number of the newest collective of which it has received Release
-	Floor    uint32 // serial of the newest Floor that it has received
-	Respawn  uint32 // serial of the newest Respawn that it has received
-	Replaces uint32 // number of the Replace that started the agent, while it waits for Respawn; otherwise 0
-	Begun    bool   // its ranks were ordered to start, or the agent replaces a lost one
-}
-
-// Report carries a Fault with a number, so that a repeated report is recognized.
-type Report struct {
-	Node     job.NodeIndex // index of the node that has reported the failure
-	Serial   uint32        // number of the report of that node; a replacement begins at 65,536 times its Replace number
-	Repaired bool          // of FaultLost: the agents below the lost one continue
-	Fault    Fault
-}
-
-// Passed confirms that the root has received the reports of a node up to Serial.
-type Passed struct {
-	Node   job.NodeIndex
-	Serial uint32
-}
-
-// Chunk carries an Output with its position in the stream.
-type Chunk struct {
-	At     uint64 // number of bytes of the stream before Output, from the first start of the rank on
-	Output Output
-}
-
-func (m RankFloor) Encode(w *frame.Encoder) {
-	w.U32(uint32(m.Rank))
-	w.U16(m.Epoch)
-}
-
-func (m *RankFloor) Decode(r *frame.Decoder) {
-	m.Rank = job.Slot(r.U32())
-	frame.Within(r, m.Rank, 0, job.MaxRanks-1)
-	m.Epoch = r.U16()
-	if r.Err() != nil {
-		return
-	}
-	r.Must(restartEpoch(m.Epoch))
 }
 
 func (m Standing) Encode(w *frame.Encoder) {
@@ -122,16 +59,37 @@ func (m *Standing) Decode(r *frame.Decoder) {
 	m.Op = r.U32()
 	m.Recall = r.U32()
 	m.Everyone = r.U16()
-	m.Floors = frame.DecodeSlice(r, 2, func() (v RankFloor) {
-		v.Decode(r)
-		return v
-	})
+	m.Floors = frame.NewSlice[RankFloor](r)
+	for i := range m.Floors {
+		m.Floors[i].Decode(r)
+	}
 	if r.Err() != nil {
 		return
 	}
-	if err := m.verify(); err != nil {
-		r.Fail(err)
-	}
+	r.Fail(m.verify())
+}
+
+// KindStanding is the kind of a Standing.
+const KindStanding frame.Kind = 55
+
+// ParseStanding reads a Standing from r. If it fails, r.Err returns the error.
+func ParseStanding(r *frame.Decoder) frame.Message {
+	var m Standing
+	m.Decode(r)
+	return m
+}
+
+func (Standing) Kind() frame.Kind { return KindStanding }
+
+func (Standing) String() string { return "Standing" }
+
+// Below describes one child of the sender, so that the parent can adopt the child if the sender is lost
+// (decisions/0021). An agent sends a set of them, one for each child, or an empty one if it has no child.
+type Below struct {
+	Left  uint32        // number of messages of the set that follow this one
+	Key   job.NodeIndex // index of the child's node when it was launched
+	Head  job.NodeIndex // current index of the child's node
+	Parts []job.Part    // all nodes of the child's subtree in ascending order; empty if the agent has no child
 }
 
 func (m Below) Encode(w *frame.Encoder) {
@@ -148,17 +106,37 @@ func (m *Below) Decode(r *frame.Decoder) {
 	m.Left = r.U32()
 	m.Key = job.NodeIndex(r.U32())
 	m.Head = job.NodeIndex(r.U32())
-	m.Parts = frame.DecodeSlice(r, 12, func() (v job.Part) {
-		DecodePart(r, &v)
-		return v
-	})
-	frame.Within(r, len(m.Parts), 0, MaxBelow)
+	m.Parts = frame.NewSlice[job.Part](r)
+	for i := range m.Parts {
+		DecodePart(r, &m.Parts[i])
+	}
+	r.Must(len(m.Parts) <= MaxBelow)
 	if r.Err() != nil {
 		return
 	}
-	if err := m.verify(); err != nil {
-		r.Fail(err)
-	}
+	r.Fail(m.verify())
+}
+
+// KindBelow is the kind of a Below.
+const KindBelow frame.Kind = 56
+
+// ParseBelow reads a Below from r. If it fails, r.Err returns the error.
+func ParseBelow(r *frame.Decoder) frame.Message {
+	var m Below
+	m.Decode(r)
+	return m
+}
+
+func (Below) Kind() frame.Kind { return KindBelow }
+
+func (Below) String() string { return "Below" }
+
+// Join orders an agent without a job to pass its link to the agent of a running job on the same node.
+type Join struct {
+	Job   string        // the job's ID
+	Key   job.NodeIndex // index of the node when it was launched
+	Level uint32        // depth of the sender in the tree; the root is 0
+	Lines bool          // the launcher may buffer lines, so the answer must end with a newline
 }
 
 func (m Join) Encode(w *frame.Encoder) {
@@ -169,11 +147,31 @@ func (m Join) Encode(w *frame.Encoder) {
 }
 
 func (m *Join) Decode(r *frame.Decoder) {
-	m.Job = r.TextUpTo(frame.MaxSize)
+	m.Job = r.Text()
 	m.Key = job.NodeIndex(r.U32())
 	m.Level = r.U32()
-	frame.Within(r, m.Level, 0, MaxLevel)
+	r.Must(m.Level <= MaxLevel)
 	m.Lines = r.Bool()
+}
+
+// KindJoin is the kind of a Join.
+const KindJoin frame.Kind = 57
+
+// ParseJoin reads a Join from r. If it fails, r.Err returns the error.
+func ParseJoin(r *frame.Decoder) frame.Message {
+	var m Join
+	m.Decode(r)
+	return m
+}
+
+func (Join) Kind() frame.Kind { return KindJoin }
+
+func (Join) String() string { return "Join" }
+
+// Joined is the reply to Join. How is JoinedTaken, JoinedNobody or JoinedOther. After JoinedTaken, the agent of the job
+// reads and writes the link.
+type Joined struct {
+	How uint8
 }
 
 func (m Joined) Encode(w *frame.Encoder) {
@@ -182,7 +180,26 @@ func (m Joined) Encode(w *frame.Encoder) {
 
 func (m *Joined) Decode(r *frame.Decoder) {
 	m.How = r.Byte()
-	frame.Within(r, m.How, 0, JoinedOther)
+	r.Must(m.How <= JoinedOther)
+}
+
+// KindJoined is the kind of a Joined.
+const KindJoined frame.Kind = 58
+
+// ParseJoined reads a Joined from r. If it fails, r.Err returns the error.
+func ParseJoined(r *frame.Decoder) frame.Message {
+	var m Joined
+	m.Decode(r)
+	return m
+}
+
+func (Joined) Kind() frame.Kind { return KindJoined }
+
+func (Joined) String() string { return "Joined" }
+
+// Resume is the first message on a new link to an agent that has lost its parent.
+type Resume struct {
+	Credit uint32 // bytes of Chunk that may be sent before the first Grant
 }
 
 func (m Resume) Encode(w *frame.Encoder) {
@@ -191,6 +208,33 @@ func (m Resume) Encode(w *frame.Encoder) {
 
 func (m *Resume) Decode(r *frame.Decoder) {
 	m.Credit = r.U32()
+}
+
+// KindResume is the kind of a Resume.
+const KindResume frame.Kind = 59
+
+// ParseResume reads a Resume from r. If it fails, r.Err returns the error.
+func ParseResume(r *frame.Decoder) frame.Message {
+	var m Resume
+	m.Decode(r)
+	return m
+}
+
+func (Resume) Kind() frame.Kind { return KindResume }
+
+func (Resume) String() string { return "Resume" }
+
+// State is the reply to Resume. It reports which messages an agent has received from above, so that the new parent
+// repeats the messages that were lost.
+type State struct {
+	Signals  uint32 // number of Signal messages
+	Input    uint32 // number of Stdin messages; or NoInput
+	Held     uint32 // bytes of Stdin that the agent has not passed on
+	Released uint32 // number of the newest collective of which it has received Release
+	Floor    uint32 // serial of the newest Floor that it has received
+	Respawn  uint32 // serial of the newest Respawn that it has received
+	Replaces uint32 // number of the Replace that started the agent, while it waits for Respawn; otherwise 0
+	Begun    bool   // its ranks were ordered to start, or the agent replaces a lost one
 }
 
 func (m State) Encode(w *frame.Encoder) {
@@ -215,6 +259,28 @@ func (m *State) Decode(r *frame.Decoder) {
 	m.Begun = r.Bool()
 }
 
+// KindState is the kind of a State.
+const KindState frame.Kind = 60
+
+// ParseState reads a State from r. If it fails, r.Err returns the error.
+func ParseState(r *frame.Decoder) frame.Message {
+	var m State
+	m.Decode(r)
+	return m
+}
+
+func (State) Kind() frame.Kind { return KindState }
+
+func (State) String() string { return "State" }
+
+// Report carries a Fault with a number, so that a repeated report is recognized.
+type Report struct {
+	Node     job.NodeIndex // index of the node that has reported the failure
+	Serial   uint32        // number of the report of that node; a replacement begins at 65,536 times its Replace number
+	Repaired bool          // of FaultLost: the agents below the lost one continue
+	Fault    Fault
+}
+
 func (m Report) Encode(w *frame.Encoder) {
 	w.U32(uint32(m.Node))
 	w.U32(m.Serial)
@@ -225,13 +291,33 @@ func (m Report) Encode(w *frame.Encoder) {
 func (m *Report) Decode(r *frame.Decoder) {
 	m.Node = job.NodeIndex(r.U32())
 	m.Serial = r.U32()
-	frame.Within(r, m.Serial, 1, math.MaxUint32)
+	r.Must(m.Serial >= 1)
 	m.Repaired = r.Bool()
 	m.Fault.Decode(r)
 	if r.Err() != nil {
 		return
 	}
 	r.Must(!m.Repaired || m.Fault.What == FaultLost)
+}
+
+// KindReport is the kind of a Report.
+const KindReport frame.Kind = 61
+
+// ParseReport reads a Report from r. If it fails, r.Err returns the error.
+func ParseReport(r *frame.Decoder) frame.Message {
+	var m Report
+	m.Decode(r)
+	return m
+}
+
+func (Report) Kind() frame.Kind { return KindReport }
+
+func (Report) String() string { return "Report" }
+
+// Passed confirms that the root has received the reports of a node up to Serial.
+type Passed struct {
+	Node   job.NodeIndex
+	Serial uint32
 }
 
 func (m Passed) Encode(w *frame.Encoder) {
@@ -244,6 +330,26 @@ func (m *Passed) Decode(r *frame.Decoder) {
 	m.Serial = r.U32()
 }
 
+// KindPassed is the kind of a Passed.
+const KindPassed frame.Kind = 62
+
+// ParsePassed reads a Passed from r. If it fails, r.Err returns the error.
+func ParsePassed(r *frame.Decoder) frame.Message {
+	var m Passed
+	m.Decode(r)
+	return m
+}
+
+func (Passed) Kind() frame.Kind { return KindPassed }
+
+func (Passed) String() string { return "Passed" }
+
+// Chunk carries an Output with its position in the stream.
+type Chunk struct {
+	At     uint64 // number of bytes of the stream before Output, from the first start of the rank on
+	Output Output
+}
+
 func (m Chunk) Encode(w *frame.Encoder) {
 	w.Sum(m.At)
 	m.Output.Encode(w)
@@ -254,119 +360,16 @@ func (m *Chunk) Decode(r *frame.Decoder) {
 	m.Output.Decode(r)
 }
 
-// Kind returns KindStanding.
-func (Standing) Kind() frame.Kind { return KindStanding }
+// KindChunk is the kind of a Chunk.
+const KindChunk frame.Kind = 63
 
-func parseStanding(r *frame.Decoder) frame.Message {
-	var m Standing
-	m.Decode(r)
-	return m
-}
-
-func (m Standing) String() string {
-	return fmt.Sprintf("Standing number=%v signals=%v serial=%v op=%v recall=%v everyone=%v floors=%d", m.Number, m.Signals, m.Serial, m.Op, m.Recall, m.Everyone, len(m.Floors))
-}
-
-// Kind returns KindBelow.
-func (Below) Kind() frame.Kind { return KindBelow }
-
-func parseBelow(r *frame.Decoder) frame.Message {
-	var m Below
-	m.Decode(r)
-	return m
-}
-
-func (m Below) String() string {
-	return fmt.Sprintf("Below left=%v key=%v head=%v parts=%d", m.Left, m.Key, m.Head, len(m.Parts))
-}
-
-// Kind returns KindJoin.
-func (Join) Kind() frame.Kind { return KindJoin }
-
-func parseJoin(r *frame.Decoder) frame.Message {
-	var m Join
-	m.Decode(r)
-	return m
-}
-
-func (m Join) String() string {
-	return fmt.Sprintf("Join job=%q key=%v level=%v lines=%v", m.Job, m.Key, m.Level, m.Lines)
-}
-
-// Kind returns KindJoined.
-func (Joined) Kind() frame.Kind { return KindJoined }
-
-func parseJoined(r *frame.Decoder) frame.Message {
-	var m Joined
-	m.Decode(r)
-	return m
-}
-
-func (m Joined) String() string {
-	return fmt.Sprintf("Joined how=%v", m.How)
-}
-
-// Kind returns KindResume.
-func (Resume) Kind() frame.Kind { return KindResume }
-
-func parseResume(r *frame.Decoder) frame.Message {
-	var m Resume
-	m.Decode(r)
-	return m
-}
-
-func (m Resume) String() string {
-	return fmt.Sprintf("Resume credit=%v", m.Credit)
-}
-
-// Kind returns KindState.
-func (State) Kind() frame.Kind { return KindState }
-
-func parseState(r *frame.Decoder) frame.Message {
-	var m State
-	m.Decode(r)
-	return m
-}
-
-func (m State) String() string {
-	return fmt.Sprintf("State signals=%v input=%v held=%v released=%v floor=%v respawn=%v replaces=%v begun=%v", m.Signals, m.Input, m.Held, m.Released, m.Floor, m.Respawn, m.Replaces, m.Begun)
-}
-
-// Kind returns KindReport.
-func (Report) Kind() frame.Kind { return KindReport }
-
-func parseReport(r *frame.Decoder) frame.Message {
-	var m Report
-	m.Decode(r)
-	return m
-}
-
-func (m Report) String() string {
-	return fmt.Sprintf("Report node=%v serial=%v repaired=%v fault.what=%v fault.node=%v fault.nodes=%v fault.rank=%v fault.count=%v fault.status.kind=%v fault.status.code=%v fault.status.core=%v fault.awaited=%v fault.host=%q fault.parent=%q fault.phase=%q fault.cause=%q fault.tail=%q fault.agems=%v fault.excused=%v fault.silentms=%v", m.Node, m.Serial, m.Repaired, m.Fault.What, m.Fault.Node, m.Fault.Nodes, m.Fault.Rank, m.Fault.Count, m.Fault.Status.Kind, m.Fault.Status.Code, m.Fault.Status.Core, m.Fault.Awaited, m.Fault.Host, m.Fault.Parent, m.Fault.Phase, m.Fault.Cause, m.Fault.Tail, m.Fault.AgeMs, m.Fault.Excused, m.Fault.SilentMs)
-}
-
-// Kind returns KindPassed.
-func (Passed) Kind() frame.Kind { return KindPassed }
-
-func parsePassed(r *frame.Decoder) frame.Message {
-	var m Passed
-	m.Decode(r)
-	return m
-}
-
-func (m Passed) String() string {
-	return fmt.Sprintf("Passed node=%v serial=%v", m.Node, m.Serial)
-}
-
-// Kind returns KindChunk.
-func (Chunk) Kind() frame.Kind { return KindChunk }
-
-func parseChunk(r *frame.Decoder) frame.Message {
+// ParseChunk reads a Chunk from r. If it fails, r.Err returns the error.
+func ParseChunk(r *frame.Decoder) frame.Message {
 	var m Chunk
 	m.Decode(r)
 	return m
 }
 
-func (m Chunk) String() string {
-	return fmt.Sprintf("Chunk at=%v output.rank=%v output.stream=%v output.data=%d", m.At, m.Output.Rank, m.Output.Stream, len(m.Output.Data))
-}
+func (Chunk) Kind() frame.Kind { return KindChunk }
+
+func (Chunk) String() string { return "Chunk" }

@@ -3,10 +3,8 @@
 package wire
 
 import (
-	"fmt"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/internal/job"
-	"math"
 )
 
 // Floor announces a floor, the oldest valid epoch of the ranks [First, First+Count) (decisions/0020). Programs of
@@ -18,63 +16,6 @@ type Floor struct {
 	First  job.Slot
 	Count  uint32
 	Epoch  uint16 // of the first program after a restart (job.Epoch)
-}
-
-// FloorSet reports that all agents of a subtree have received the floors up to Serial.
-type FloorSet struct {
-	Serial uint32
-}
-
-// Respawn orders that the ranks [First, First+Count) start again.
-type Respawn struct {
-	Serial uint32 // of the Floor of these ranks
-	First  job.Slot
-	Count  uint32
-	Epoch  uint16
-}
-
-// Respawned is the reply to Respawn for ranks of one node. If Code is 0, the ranks run. Otherwise Cause says why they
-// could not be started.
-type Respawned struct {
-	Serial uint32
-	First  job.Slot
-	Count  uint32
-	Code   uint8 // exit code for ranks that could not be started; 0 if they run
-	Cause  string
-}
-
-// Recall orders that all ranks end, so that they can start again. Ranks get SIGTERM at once, and SIGKILL after the
-// grace period.
-type Recall struct {
-	Serial  uint32 // number of the Recall in the job, from 1
-	GraceMs uint32
-}
-
-// Recalled is the reply to Recall. If Cause is empty, no process of the ranks of the subtree is left. Otherwise Cause
-// says why the ranks cannot start again.
-type Recalled struct {
-	Serial uint32
-	Cause  string
-}
-
-// Rest reports that all ranks of a subtree have ended, with all floors up to Serial applied. The agents keep running,
-// because ranks may be started again.
-type Rest struct {
-	Serial uint32
-}
-
-// Replace orders the parent of a lost agent to start another agent in its place.
-type Replace struct {
-	Number uint32   // number of the Replace in the job, from 1
-	Part   job.Part // the index of the lost node and its ranks, with the host of the new agent
-}
-
-// Replaced is the reply to Replace. If Cause is empty, the new agent is ready. Otherwise Cause says why the agent could
-// not be started.
-type Replaced struct {
-	Number uint32
-	Node   job.NodeIndex
-	Cause  string
 }
 
 func (m Floor) Encode(w *frame.Encoder) {
@@ -90,7 +31,7 @@ func (m *Floor) Decode(r *frame.Decoder) {
 	m.Op = r.U32()
 	m.First = job.Slot(r.U32())
 	m.Count = r.U32()
-	frame.Within(r, m.Count, 1, math.MaxUint32)
+	r.Must(m.Count >= 1)
 	m.Epoch = r.U16()
 	if r.Err() != nil {
 		return
@@ -99,12 +40,53 @@ func (m *Floor) Decode(r *frame.Decoder) {
 	r.Must(restartEpoch(m.Epoch))
 }
 
+// KindFloor is the kind of a Floor.
+const KindFloor frame.Kind = 36
+
+// ParseFloor reads a Floor from r. If it fails, r.Err returns the error.
+func ParseFloor(r *frame.Decoder) frame.Message {
+	var m Floor
+	m.Decode(r)
+	return m
+}
+
+func (Floor) Kind() frame.Kind { return KindFloor }
+
+func (Floor) String() string { return "Floor" }
+
+// FloorSet reports that all agents of a subtree have received the floors up to Serial.
+type FloorSet struct {
+	Serial uint32
+}
+
 func (m FloorSet) Encode(w *frame.Encoder) {
 	w.U32(m.Serial)
 }
 
 func (m *FloorSet) Decode(r *frame.Decoder) {
 	m.Serial = r.U32()
+}
+
+// KindFloorSet is the kind of a FloorSet.
+const KindFloorSet frame.Kind = 37
+
+// ParseFloorSet reads a FloorSet from r. If it fails, r.Err returns the error.
+func ParseFloorSet(r *frame.Decoder) frame.Message {
+	var m FloorSet
+	m.Decode(r)
+	return m
+}
+
+func (FloorSet) Kind() frame.Kind { return KindFloorSet }
+
+func (FloorSet) String() string { return "FloorSet" }
+
+// Respawn orders that the ranks [First, First+Count) start again.
+type Respawn struct {
+	Serial uint32 // of the Floor of these ranks
+	First  job.Slot
+	Count  uint32
+	Epoch  uint16
 }
 
 func (m Respawn) Encode(w *frame.Encoder) {
@@ -118,13 +100,37 @@ func (m *Respawn) Decode(r *frame.Decoder) {
 	m.Serial = r.U32()
 	m.First = job.Slot(r.U32())
 	m.Count = r.U32()
-	frame.Within(r, m.Count, 1, math.MaxUint32)
+	r.Must(m.Count >= 1)
 	m.Epoch = r.U16()
 	if r.Err() != nil {
 		return
 	}
 	r.Must(uint64(m.First)+uint64(m.Count) <= job.MaxRanks)
 	r.Must(restartEpoch(m.Epoch))
+}
+
+// KindRespawn is the kind of a Respawn.
+const KindRespawn frame.Kind = 38
+
+// ParseRespawn reads a Respawn from r. If it fails, r.Err returns the error.
+func ParseRespawn(r *frame.Decoder) frame.Message {
+	var m Respawn
+	m.Decode(r)
+	return m
+}
+
+func (Respawn) Kind() frame.Kind { return KindRespawn }
+
+func (Respawn) String() string { return "Respawn" }
+
+// Respawned is the reply to Respawn for ranks of one node. If Code is 0, the ranks run. Otherwise Cause says why they
+// could not be started.
+type Respawned struct {
+	Serial uint32
+	First  job.Slot
+	Count  uint32
+	Code   uint8 // exit code for ranks that could not be started; 0 if they run
+	Cause  string
 }
 
 func (m Respawned) Encode(w *frame.Encoder) {
@@ -139,13 +145,35 @@ func (m *Respawned) Decode(r *frame.Decoder) {
 	m.Serial = r.U32()
 	m.First = job.Slot(r.U32())
 	m.Count = r.U32()
-	frame.Within(r, m.Count, 1, math.MaxUint32)
+	r.Must(m.Count >= 1)
 	m.Code = r.Byte()
-	m.Cause = r.TextUpTo(frame.MaxUserText)
+	m.Cause = r.Text()
+	r.Must(len(m.Cause) <= frame.MaxUserText)
 	if r.Err() != nil {
 		return
 	}
 	r.Must(uint64(m.First)+uint64(m.Count) <= job.MaxRanks)
+}
+
+// KindRespawned is the kind of a Respawned.
+const KindRespawned frame.Kind = 39
+
+// ParseRespawned reads a Respawned from r. If it fails, r.Err returns the error.
+func ParseRespawned(r *frame.Decoder) frame.Message {
+	var m Respawned
+	m.Decode(r)
+	return m
+}
+
+func (Respawned) Kind() frame.Kind { return KindRespawned }
+
+func (Respawned) String() string { return "Respawned" }
+
+// Recall orders that all ranks end, so that they can start again. Ranks get SIGTERM at once, and SIGKILL after the
+// grace period.
+type Recall struct {
+	Serial  uint32 // number of the Recall in the job, from 1
+	GraceMs uint32
 }
 
 func (m Recall) Encode(w *frame.Encoder) {
@@ -158,6 +186,27 @@ func (m *Recall) Decode(r *frame.Decoder) {
 	m.GraceMs = r.U32()
 }
 
+// KindRecall is the kind of a Recall.
+const KindRecall frame.Kind = 50
+
+// ParseRecall reads a Recall from r. If it fails, r.Err returns the error.
+func ParseRecall(r *frame.Decoder) frame.Message {
+	var m Recall
+	m.Decode(r)
+	return m
+}
+
+func (Recall) Kind() frame.Kind { return KindRecall }
+
+func (Recall) String() string { return "Recall" }
+
+// Recalled is the reply to Recall. If Cause is empty, no process of the ranks of the subtree is left. Otherwise Cause
+// says why the ranks cannot start again.
+type Recalled struct {
+	Serial uint32
+	Cause  string
+}
+
 func (m Recalled) Encode(w *frame.Encoder) {
 	w.U32(m.Serial)
 	w.Text(m.Cause[:min(len(m.Cause), frame.MaxUserText)])
@@ -165,7 +214,28 @@ func (m Recalled) Encode(w *frame.Encoder) {
 
 func (m *Recalled) Decode(r *frame.Decoder) {
 	m.Serial = r.U32()
-	m.Cause = r.TextUpTo(frame.MaxUserText)
+	m.Cause = r.Text()
+	r.Must(len(m.Cause) <= frame.MaxUserText)
+}
+
+// KindRecalled is the kind of a Recalled.
+const KindRecalled frame.Kind = 51
+
+// ParseRecalled reads a Recalled from r. If it fails, r.Err returns the error.
+func ParseRecalled(r *frame.Decoder) frame.Message {
+	var m Recalled
+	m.Decode(r)
+	return m
+}
+
+func (Recalled) Kind() frame.Kind { return KindRecalled }
+
+func (Recalled) String() string { return "Recalled" }
+
+// Rest reports that all ranks of a subtree have ended, with all floors up to Serial applied. The agents keep running,
+// because ranks may be started again.
+type Rest struct {
+	Serial uint32
 }
 
 func (m Rest) Encode(w *frame.Encoder) {
@@ -174,6 +244,26 @@ func (m Rest) Encode(w *frame.Encoder) {
 
 func (m *Rest) Decode(r *frame.Decoder) {
 	m.Serial = r.U32()
+}
+
+// KindRest is the kind of a Rest.
+const KindRest frame.Kind = 52
+
+// ParseRest reads a Rest from r. If it fails, r.Err returns the error.
+func ParseRest(r *frame.Decoder) frame.Message {
+	var m Rest
+	m.Decode(r)
+	return m
+}
+
+func (Rest) Kind() frame.Kind { return KindRest }
+
+func (Rest) String() string { return "Rest" }
+
+// Replace orders the parent of a lost agent to start another agent in its place.
+type Replace struct {
+	Number uint32   // number of the Replace in the job, from 1
+	Part   job.Part // the index of the lost node and its ranks, with the host of the new agent
 }
 
 func (m Replace) Encode(w *frame.Encoder) {
@@ -190,6 +280,28 @@ func (m *Replace) Decode(r *frame.Decoder) {
 	r.Must(m.Part.Nodes.Len() == 1)
 }
 
+// KindReplace is the kind of a Replace.
+const KindReplace frame.Kind = 53
+
+// ParseReplace reads a Replace from r. If it fails, r.Err returns the error.
+func ParseReplace(r *frame.Decoder) frame.Message {
+	var m Replace
+	m.Decode(r)
+	return m
+}
+
+func (Replace) Kind() frame.Kind { return KindReplace }
+
+func (Replace) String() string { return "Replace" }
+
+// Replaced is the reply to Replace. If Cause is empty, the new agent is ready. Otherwise Cause says why the agent could
+// not be started.
+type Replaced struct {
+	Number uint32
+	Node   job.NodeIndex
+	Cause  string
+}
+
 func (m Replaced) Encode(w *frame.Encoder) {
 	w.U32(m.Number)
 	w.U32(uint32(m.Node))
@@ -199,122 +311,20 @@ func (m Replaced) Encode(w *frame.Encoder) {
 func (m *Replaced) Decode(r *frame.Decoder) {
 	m.Number = r.U32()
 	m.Node = job.NodeIndex(r.U32())
-	m.Cause = r.TextUpTo(frame.MaxUserText)
+	m.Cause = r.Text()
+	r.Must(len(m.Cause) <= frame.MaxUserText)
 }
 
-// Kind returns KindFloor.
-func (Floor) Kind() frame.Kind { return KindFloor }
+// KindReplaced is the kind of a Replaced.
+const KindReplaced frame.Kind = 54
 
-func parseFloor(r *frame.Decoder) frame.Message {
-	var m Floor
-	m.Decode(r)
-	return m
-}
-
-func (m Floor) String() string {
-	return fmt.Sprintf("Floor serial=%v op=%v first=%v count=%v epoch=%v", m.Serial, m.Op, m.First, m.Count, m.Epoch)
-}
-
-// Kind returns KindFloorSet.
-func (FloorSet) Kind() frame.Kind { return KindFloorSet }
-
-func parseFloorSet(r *frame.Decoder) frame.Message {
-	var m FloorSet
-	m.Decode(r)
-	return m
-}
-
-func (m FloorSet) String() string {
-	return fmt.Sprintf("FloorSet serial=%v", m.Serial)
-}
-
-// Kind returns KindRespawn.
-func (Respawn) Kind() frame.Kind { return KindRespawn }
-
-func parseRespawn(r *frame.Decoder) frame.Message {
-	var m Respawn
-	m.Decode(r)
-	return m
-}
-
-func (m Respawn) String() string {
-	return fmt.Sprintf("Respawn serial=%v first=%v count=%v epoch=%v", m.Serial, m.First, m.Count, m.Epoch)
-}
-
-// Kind returns KindRespawned.
-func (Respawned) Kind() frame.Kind { return KindRespawned }
-
-func parseRespawned(r *frame.Decoder) frame.Message {
-	var m Respawned
-	m.Decode(r)
-	return m
-}
-
-func (m Respawned) String() string {
-	return fmt.Sprintf("Respawned serial=%v first=%v count=%v code=%v cause=%q", m.Serial, m.First, m.Count, m.Code, m.Cause)
-}
-
-// Kind returns KindRecall.
-func (Recall) Kind() frame.Kind { return KindRecall }
-
-func parseRecall(r *frame.Decoder) frame.Message {
-	var m Recall
-	m.Decode(r)
-	return m
-}
-
-func (m Recall) String() string {
-	return fmt.Sprintf("Recall serial=%v gracems=%v", m.Serial, m.GraceMs)
-}
-
-// Kind returns KindRecalled.
-func (Recalled) Kind() frame.Kind { return KindRecalled }
-
-func parseRecalled(r *frame.Decoder) frame.Message {
-	var m Recalled
-	m.Decode(r)
-	return m
-}
-
-func (m Recalled) String() string {
-	return fmt.Sprintf("Recalled serial=%v cause=%q", m.Serial, m.Cause)
-}
-
-// Kind returns KindRest.
-func (Rest) Kind() frame.Kind { return KindRest }
-
-func parseRest(r *frame.Decoder) frame.Message {
-	var m Rest
-	m.Decode(r)
-	return m
-}
-
-func (m Rest) String() string {
-	return fmt.Sprintf("Rest serial=%v", m.Serial)
-}
-
-// Kind returns KindReplace.
-func (Replace) Kind() frame.Kind { return KindReplace }
-
-func parseReplace(r *frame.Decoder) frame.Message {
-	var m Replace
-	m.Decode(r)
-	return m
-}
-
-func (m Replace) String() string {
-	return fmt.Sprintf("Replace number=%v part.first=%v", m.Number, m.Part.First)
-}
-
-// Kind returns KindReplaced.
-func (Replaced) Kind() frame.Kind { return KindReplaced }
-
-func parseReplaced(r *frame.Decoder) frame.Message {
+// ParseReplaced reads a Replaced from r. If it fails, r.Err returns the error.
+func ParseReplaced(r *frame.Decoder) frame.Message {
 	var m Replaced
 	m.Decode(r)
 	return m
 }
 
-func (m Replaced) String() string {
-	return fmt.Sprintf("Replaced number=%v node=%v cause=%q", m.Number, m.Node, m.Cause)
-}
+func (Replaced) Kind() frame.Kind { return KindReplaced }
+
+func (Replaced) String() string { return "Replaced" }

@@ -3,11 +3,9 @@
 package wire
 
 import (
-	"fmt"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
-	"slices"
 )
 
 // Ready reports that every agent of a subtree runs or has failed.
@@ -15,14 +13,82 @@ type Ready struct {
 	Up, Failed uint32 // numbers of agents that run, and that have failed
 }
 
-// Endings tells how ranks ended. Its runs have one rank or more, are in ascending order and do not overlap.
-type Endings = frame.List[job.StatusRun, statusRunCodec]
+func (m Ready) Encode(w *frame.Encoder) {
+	w.U32(m.Up)
+	w.U32(m.Failed)
+}
 
-type statusRunCodec struct{}
+func (m *Ready) Decode(r *frame.Decoder) {
+	m.Up = r.U32()
+	m.Failed = r.U32()
+}
+
+// KindReady is the kind of a Ready.
+const KindReady frame.Kind = 2
+
+// ParseReady reads a Ready from r. If it fails, r.Err returns the error.
+func ParseReady(r *frame.Decoder) frame.Message {
+	var m Ready
+	m.Decode(r)
+	return m
+}
+
+func (Ready) Kind() frame.Kind { return KindReady }
+
+func (Ready) String() string { return "Ready" }
+
+// EncodeStatusRun appends the encoded form of m to w.
+func EncodeStatusRun(w *frame.Encoder, m *job.StatusRun) {
+	w.U32(uint32(m.First))
+	w.U32(m.Count)
+	rankwire.EncodeStatus(w, &m.Status)
+}
+
+// DecodeStatusRun reads m from r. If it fails, r.Err returns the error.
+func DecodeStatusRun(r *frame.Decoder, m *job.StatusRun) {
+	m.First = job.Slot(r.U32())
+	m.Count = r.U32()
+	rankwire.DecodeStatus(r, &m.Status)
+}
+
+// Endings tells how ranks ended. Its runs have one rank or more, are in ascending order and do not overlap.
+type Endings = frame.List[job.StatusRun, EndingsCodec]
+
+// EndingsCodec encodes and decodes elements of Endings.
+type EndingsCodec struct{}
+
+func (EndingsCodec) Encode(w *frame.Encoder, m job.StatusRun) {
+	EncodeStatusRun(w, &m)
+}
+
+func (EndingsCodec) Decode(r *frame.Decoder) (m job.StatusRun) {
+	DecodeStatusRun(r, &m)
+	return m
+}
 
 // NewEndings returns a list of the given elements.
 func NewEndings(list ...job.StatusRun) Endings {
-	return frame.ListOf[job.StatusRun, statusRunCodec](slices.Values(list))
+	return frame.NewList[job.StatusRun, EndingsCodec](list...)
+}
+
+// EncodeEndings appends the encoded form of m to w.
+func EncodeEndings(w *frame.Encoder, m *Endings) { m.Encode(w) }
+
+// DecodeEndings reads m from r and checks its elements. If it fails, r.Err returns the error.
+func DecodeEndings(r *frame.Decoder, m *Endings) {
+	*m = frame.DecodeList[job.StatusRun, EndingsCodec](r, endingsInOrder())
+}
+
+// EncodeMPIFindings appends the encoded form of m to w.
+func EncodeMPIFindings(w *frame.Encoder, m *job.MPIFindings) {
+	w.Bool(m.SpokePMI)
+	w.Text(m.Library)
+}
+
+// DecodeMPIFindings reads m from r. If it fails, r.Err returns the error.
+func DecodeMPIFindings(r *frame.Decoder, m *job.MPIFindings) {
+	m.SpokePMI = r.Bool()
+	m.Library = r.Text()
 }
 
 // Exit is the last message of a subtree. A run is consecutive ranks that ended with the same status.
@@ -32,6 +98,32 @@ type Exit struct {
 	MPI       job.MPIFindings
 }
 
+func (m Exit) Encode(w *frame.Encoder) {
+	EncodeEndings(w, &m.Runs)
+	w.Sum(m.Truncated)
+	EncodeMPIFindings(w, &m.MPI)
+}
+
+func (m *Exit) Decode(r *frame.Decoder) {
+	DecodeEndings(r, &m.Runs)
+	m.Truncated = r.Sum()
+	DecodeMPIFindings(r, &m.MPI)
+}
+
+// KindExit is the kind of a Exit.
+const KindExit frame.Kind = 3
+
+// ParseExit reads a Exit from r. If it fails, r.Err returns the error.
+func ParseExit(r *frame.Decoder) frame.Message {
+	var m Exit
+	m.Decode(r)
+	return m
+}
+
+func (Exit) Kind() frame.Kind { return KindExit }
+
+func (Exit) String() string { return "Exit" }
+
 // Output carries data that a rank wrote to standard output (Stream 1) or standard error (Stream 2).
 type Output struct {
 	Rank   job.Slot
@@ -39,10 +131,62 @@ type Output struct {
 	Data   []byte
 }
 
+func (m Output) Encode(w *frame.Encoder) {
+	w.U32(uint32(m.Rank))
+	w.Byte(m.Stream)
+	w.Bytes(m.Data)
+}
+
+func (m *Output) Decode(r *frame.Decoder) {
+	m.Rank = job.Slot(r.U32())
+	m.Stream = r.Byte()
+	r.Must(m.Stream >= 1)
+	r.Must(m.Stream <= 2)
+	m.Data = r.Bytes()
+	r.Must(len(m.Data) >= 1)
+	r.Must(len(m.Data) <= MaxData)
+}
+
+// KindOutput is the kind of a Output.
+const KindOutput frame.Kind = 4
+
+// ParseOutput reads a Output from r. If it fails, r.Err returns the error.
+func ParseOutput(r *frame.Decoder) frame.Message {
+	var m Output
+	m.Decode(r)
+	return m
+}
+
+func (Output) Kind() frame.Kind { return KindOutput }
+
+func (Output) String() string { return "Output" }
+
 // Grant returns credit for N bytes of Output.
 type Grant struct {
 	N uint32
 }
+
+func (m Grant) Encode(w *frame.Encoder) {
+	w.U32(m.N)
+}
+
+func (m *Grant) Decode(r *frame.Decoder) {
+	m.N = r.U32()
+}
+
+// KindGrant is the kind of a Grant.
+const KindGrant frame.Kind = 5
+
+// ParseGrant reads a Grant from r. If it fails, r.Err returns the error.
+func ParseGrant(r *frame.Decoder) frame.Message {
+	var m Grant
+	m.Decode(r)
+	return m
+}
+
+func (Grant) Kind() frame.Kind { return KindGrant }
+
+func (Grant) String() string { return "Grant" }
 
 // Stdin carries standard input for the ranks that Job.Stdin names.
 type Stdin struct {
@@ -51,10 +195,63 @@ type Stdin struct {
 	Window job.Window // new size of the terminal after Data; zero if it is unchanged
 }
 
+func (m Stdin) Encode(w *frame.Encoder) {
+	w.Bytes(m.Data)
+	w.Bool(m.EOF)
+	EncodeWindow(w, &m.Window)
+}
+
+func (m *Stdin) Decode(r *frame.Decoder) {
+	m.Data = r.Bytes()
+	r.Must(len(m.Data) <= MaxData)
+	m.EOF = r.Bool()
+	DecodeWindow(r, &m.Window)
+	if r.Err() != nil {
+		return
+	}
+	r.Must(len(m.Data) > 0 || m.EOF || m.Window != job.Window{})
+}
+
+// KindStdin is the kind of a Stdin.
+const KindStdin frame.Kind = 6
+
+// ParseStdin reads a Stdin from r. If it fails, r.Err returns the error.
+func ParseStdin(r *frame.Decoder) frame.Message {
+	var m Stdin
+	m.Decode(r)
+	return m
+}
+
+func (Stdin) Kind() frame.Kind { return KindStdin }
+
+func (Stdin) String() string { return "Stdin" }
+
 // StdinRoom allows N more bytes of Stdin.
 type StdinRoom struct {
 	N uint32
 }
+
+func (m StdinRoom) Encode(w *frame.Encoder) {
+	w.U32(m.N)
+}
+
+func (m *StdinRoom) Decode(r *frame.Decoder) {
+	m.N = r.U32()
+}
+
+// KindStdinRoom is the kind of a StdinRoom.
+const KindStdinRoom frame.Kind = 7
+
+// ParseStdinRoom reads a StdinRoom from r. If it fails, r.Err returns the error.
+func ParseStdinRoom(r *frame.Decoder) frame.Message {
+	var m StdinRoom
+	m.Decode(r)
+	return m
+}
+
+func (StdinRoom) Kind() frame.Kind { return KindStdinRoom }
+
+func (StdinRoom) String() string { return "StdinRoom" }
 
 // Signal orders that a signal is delivered to the process group of every rank. Up the tree, it confirms a SIGTSTP, or
 // requests that the root sends a signal to all ranks.
@@ -62,11 +259,59 @@ type Signal struct {
 	Number uint8
 }
 
+func (m Signal) Encode(w *frame.Encoder) {
+	w.Byte(m.Number)
+}
+
+func (m *Signal) Decode(r *frame.Decoder) {
+	m.Number = r.Byte()
+	r.Must(m.Number <= rankwire.MaxSignal)
+}
+
+// KindSignal is the kind of a Signal.
+const KindSignal frame.Kind = 8
+
+// ParseSignal reads a Signal from r. If it fails, r.Err returns the error.
+func ParseSignal(r *frame.Decoder) frame.Message {
+	var m Signal
+	m.Decode(r)
+	return m
+}
+
+func (Signal) Kind() frame.Kind { return KindSignal }
+
+func (Signal) String() string { return "Signal" }
+
 // End orders the end of the job. Ranks get SIGCONT and Signal at once, and SIGKILL after the grace period.
 type End struct {
 	Signal  uint8
 	GraceMs uint32
 }
+
+func (m End) Encode(w *frame.Encoder) {
+	w.Byte(m.Signal)
+	w.U32(m.GraceMs)
+}
+
+func (m *End) Decode(r *frame.Decoder) {
+	m.Signal = r.Byte()
+	r.Must(m.Signal <= rankwire.MaxSignal)
+	m.GraceMs = r.U32()
+}
+
+// KindEnd is the kind of a End.
+const KindEnd frame.Kind = 9
+
+// ParseEnd reads a End from r. If it fails, r.Err returns the error.
+func ParseEnd(r *frame.Decoder) frame.Message {
+	var m End
+	m.Decode(r)
+	return m
+}
+
+func (End) Kind() frame.Kind { return KindEnd }
+
+func (End) String() string { return "End" }
 
 // Fault reports one failure as soon as it is detected. Ranks that fail are in Exit, too.
 type Fault struct {
@@ -89,150 +334,6 @@ type Fault struct {
 	SilentMs uint32 // of FaultLost: time since the last frame of the agent
 }
 
-// SlowSession is a session, or a start of ranks, that has not succeeded yet and has taken three seconds or longer.
-type SlowSession struct {
-	Node        job.NodeIndex
-	Host, Phase string
-	ForMs       uint32 // time since the session or the start of ranks began
-}
-
-// Waiting names slow sessions for the user. An agent reports its own sessions at most once in five seconds.
-type Waiting struct {
-	Items []SlowSession
-}
-
-// Heartbeat shows that the sender's event loop runs. It is sent on a link that has been idle for two seconds.
-type Heartbeat struct {
-}
-
-func (m Ready) Encode(w *frame.Encoder) {
-	w.U32(m.Up)
-	w.U32(m.Failed)
-}
-
-func (m *Ready) Decode(r *frame.Decoder) {
-	m.Up = r.U32()
-	m.Failed = r.U32()
-}
-
-// EncodeStatusRun appends the encoded form of m to w.
-func EncodeStatusRun(w *frame.Encoder, m *job.StatusRun) {
-	w.U32(uint32(m.First))
-	w.U32(m.Count)
-	rankwire.EncodeStatus(w, &m.Status)
-}
-
-// DecodeStatusRun reads m from r. If it fails, r.Err returns the error.
-func DecodeStatusRun(r *frame.Decoder, m *job.StatusRun) {
-	m.First = job.Slot(r.U32())
-	m.Count = r.U32()
-	rankwire.DecodeStatus(r, &m.Status)
-}
-
-func (statusRunCodec) Encode(w *frame.Encoder, m job.StatusRun) {
-	EncodeStatusRun(w, &m)
-}
-
-func (statusRunCodec) Decode(r *frame.Decoder) (m job.StatusRun) {
-	DecodeStatusRun(r, &m)
-	return m
-}
-
-// DecodeEndings reads a list from r and checks its elements. If it fails, r.Err returns the error.
-func DecodeEndings(r *frame.Decoder) Endings {
-	return frame.DecodeList[job.StatusRun, statusRunCodec](r, 5, endingsInOrder())
-}
-
-// EncodeMPIFindings appends the encoded form of m to w.
-func EncodeMPIFindings(w *frame.Encoder, m *job.MPIFindings) {
-	w.Bool(m.SpokePMI)
-	w.Text(m.Library)
-}
-
-// DecodeMPIFindings reads m from r. If it fails, r.Err returns the error.
-func DecodeMPIFindings(r *frame.Decoder, m *job.MPIFindings) {
-	m.SpokePMI = r.Bool()
-	m.Library = r.TextUpTo(frame.MaxSize)
-}
-
-func (m Exit) Encode(w *frame.Encoder) {
-	m.Runs.Encode(w)
-	w.Sum(m.Truncated)
-	EncodeMPIFindings(w, &m.MPI)
-}
-
-func (m *Exit) Decode(r *frame.Decoder) {
-	m.Runs = DecodeEndings(r)
-	m.Truncated = r.Sum()
-	DecodeMPIFindings(r, &m.MPI)
-}
-
-func (m Output) Encode(w *frame.Encoder) {
-	w.U32(uint32(m.Rank))
-	w.Byte(m.Stream)
-	w.Bytes(m.Data)
-}
-
-func (m *Output) Decode(r *frame.Decoder) {
-	m.Rank = job.Slot(r.U32())
-	m.Stream = r.Byte()
-	frame.Within(r, m.Stream, 1, 2)
-	m.Data = r.Bytes(MaxData)
-	frame.Within(r, len(m.Data), 1, MaxData)
-}
-
-func (m Grant) Encode(w *frame.Encoder) {
-	w.U32(m.N)
-}
-
-func (m *Grant) Decode(r *frame.Decoder) {
-	m.N = r.U32()
-}
-
-func (m Stdin) Encode(w *frame.Encoder) {
-	w.Bytes(m.Data)
-	w.Bool(m.EOF)
-	EncodeWindow(w, &m.Window)
-}
-
-func (m *Stdin) Decode(r *frame.Decoder) {
-	m.Data = r.Bytes(MaxData)
-	m.EOF = r.Bool()
-	DecodeWindow(r, &m.Window)
-	if r.Err() != nil {
-		return
-	}
-	r.Must(len(m.Data) > 0 || m.EOF || m.Window != job.Window{})
-}
-
-func (m StdinRoom) Encode(w *frame.Encoder) {
-	w.U32(m.N)
-}
-
-func (m *StdinRoom) Decode(r *frame.Decoder) {
-	m.N = r.U32()
-}
-
-func (m Signal) Encode(w *frame.Encoder) {
-	w.Byte(m.Number)
-}
-
-func (m *Signal) Decode(r *frame.Decoder) {
-	m.Number = r.Byte()
-	frame.Within(r, m.Number, 0, rankwire.MaxSignal)
-}
-
-func (m End) Encode(w *frame.Encoder) {
-	w.Byte(m.Signal)
-	w.U32(m.GraceMs)
-}
-
-func (m *End) Decode(r *frame.Decoder) {
-	m.Signal = r.Byte()
-	frame.Within(r, m.Signal, 0, rankwire.MaxSignal)
-	m.GraceMs = r.U32()
-}
-
 func (m Fault) Encode(w *frame.Encoder) {
 	w.Byte(uint8(m.What))
 	w.U32(uint32(m.Node))
@@ -253,18 +354,24 @@ func (m Fault) Encode(w *frame.Encoder) {
 
 func (m *Fault) Decode(r *frame.Decoder) {
 	m.What = FaultKind(r.Byte())
-	frame.Within(r, m.What, FaultRank, FaultRollback)
+	r.Must(m.What >= FaultRank)
+	r.Must(m.What <= FaultRollback)
 	m.Node = job.NodeIndex(r.U32())
 	m.Nodes = r.U32()
 	m.Rank = job.Slot(r.U32())
 	m.Count = r.U32()
 	rankwire.DecodeStatus(r, &m.Status)
 	m.Awaited = r.Bool()
-	m.Host = r.TextUpTo(frame.MaxUserText)
-	m.Parent = r.TextUpTo(frame.MaxUserText)
-	m.Phase = r.TextUpTo(frame.MaxUserText)
-	m.Cause = r.TextUpTo(frame.MaxUserText)
-	m.Tail = r.TextUpTo(frame.MaxUserText)
+	m.Host = r.Text()
+	r.Must(len(m.Host) <= frame.MaxUserText)
+	m.Parent = r.Text()
+	r.Must(len(m.Parent) <= frame.MaxUserText)
+	m.Phase = r.Text()
+	r.Must(len(m.Phase) <= frame.MaxUserText)
+	m.Cause = r.Text()
+	r.Must(len(m.Cause) <= frame.MaxUserText)
+	m.Tail = r.Text()
+	r.Must(len(m.Tail) <= frame.MaxUserText)
 	m.AgeMs = r.U32()
 	m.Excused = r.Bool()
 	m.SilentMs = r.U32()
@@ -272,6 +379,27 @@ func (m *Fault) Decode(r *frame.Decoder) {
 		return
 	}
 	r.Must(m.What == FaultRank || !m.Awaited && !m.Excused)
+}
+
+// KindFault is the kind of a Fault.
+const KindFault frame.Kind = 10
+
+// ParseFault reads a Fault from r. If it fails, r.Err returns the error.
+func ParseFault(r *frame.Decoder) frame.Message {
+	var m Fault
+	m.Decode(r)
+	return m
+}
+
+func (Fault) Kind() frame.Kind { return KindFault }
+
+func (Fault) String() string { return "Fault" }
+
+// SlowSession is a session, or a start of ranks, that has not succeeded yet and has taken three seconds or longer.
+type SlowSession struct {
+	Node        job.NodeIndex
+	Host, Phase string
+	ForMs       uint32 // time since the session or the start of ranks began
 }
 
 func (m SlowSession) Encode(w *frame.Encoder) {
@@ -283,9 +411,16 @@ func (m SlowSession) Encode(w *frame.Encoder) {
 
 func (m *SlowSession) Decode(r *frame.Decoder) {
 	m.Node = job.NodeIndex(r.U32())
-	m.Host = r.TextUpTo(frame.MaxUserText)
-	m.Phase = r.TextUpTo(frame.MaxUserText)
+	m.Host = r.Text()
+	r.Must(len(m.Host) <= frame.MaxUserText)
+	m.Phase = r.Text()
+	r.Must(len(m.Phase) <= frame.MaxUserText)
 	m.ForMs = r.U32()
+}
+
+// Waiting names slow sessions for the user. An agent reports its own sessions at most once in five seconds.
+type Waiting struct {
+	Items []SlowSession
 }
 
 func (m Waiting) Encode(w *frame.Encoder) {
@@ -296,11 +431,29 @@ func (m Waiting) Encode(w *frame.Encoder) {
 }
 
 func (m *Waiting) Decode(r *frame.Decoder) {
-	m.Items = frame.DecodeSlice(r, 4, func() (v SlowSession) {
-		v.Decode(r)
-		return v
-	})
-	frame.Within(r, len(m.Items), 0, MaxSlowSessions)
+	m.Items = frame.NewSlice[SlowSession](r)
+	for i := range m.Items {
+		m.Items[i].Decode(r)
+	}
+	r.Must(len(m.Items) <= MaxSlowSessions)
+}
+
+// KindWaiting is the kind of a Waiting.
+const KindWaiting frame.Kind = 11
+
+// ParseWaiting reads a Waiting from r. If it fails, r.Err returns the error.
+func ParseWaiting(r *frame.Decoder) frame.Message {
+	var m Waiting
+	m.Decode(r)
+	return m
+}
+
+func (Waiting) Kind() frame.Kind { return KindWaiting }
+
+func (Waiting) String() string { return "Waiting" }
+
+// Heartbeat shows that the sender's event loop runs. It is sent on a link that has been idle for two seconds.
+type Heartbeat struct {
 }
 
 func (m Heartbeat) Encode(w *frame.Encoder) {
@@ -309,143 +462,16 @@ func (m Heartbeat) Encode(w *frame.Encoder) {
 func (m *Heartbeat) Decode(r *frame.Decoder) {
 }
 
-// Kind returns KindReady.
-func (Ready) Kind() frame.Kind { return KindReady }
+// KindHeartbeat is the kind of a Heartbeat.
+const KindHeartbeat frame.Kind = 12
 
-func parseReady(r *frame.Decoder) frame.Message {
-	var m Ready
-	m.Decode(r)
-	return m
-}
-
-func (m Ready) String() string {
-	return fmt.Sprintf("Ready up=%v failed=%v", m.Up, m.Failed)
-}
-
-// Kind returns KindExit.
-func (Exit) Kind() frame.Kind { return KindExit }
-
-func parseExit(r *frame.Decoder) frame.Message {
-	var m Exit
-	m.Decode(r)
-	return m
-}
-
-func (m Exit) String() string {
-	return fmt.Sprintf("Exit runs=%d truncated=%v mpi.spokepmi=%v mpi.library=%q", m.Runs.Len(), m.Truncated, m.MPI.SpokePMI, m.MPI.Library)
-}
-
-// Kind returns KindOutput.
-func (Output) Kind() frame.Kind { return KindOutput }
-
-func parseOutput(r *frame.Decoder) frame.Message {
-	var m Output
-	m.Decode(r)
-	return m
-}
-
-func (m Output) String() string {
-	return fmt.Sprintf("Output rank=%v stream=%v data=%d", m.Rank, m.Stream, len(m.Data))
-}
-
-// Kind returns KindGrant.
-func (Grant) Kind() frame.Kind { return KindGrant }
-
-func parseGrant(r *frame.Decoder) frame.Message {
-	var m Grant
-	m.Decode(r)
-	return m
-}
-
-func (m Grant) String() string {
-	return fmt.Sprintf("Grant n=%v", m.N)
-}
-
-// Kind returns KindStdin.
-func (Stdin) Kind() frame.Kind { return KindStdin }
-
-func parseStdin(r *frame.Decoder) frame.Message {
-	var m Stdin
-	m.Decode(r)
-	return m
-}
-
-func (m Stdin) String() string {
-	return fmt.Sprintf("Stdin data=%d eof=%v window.rows=%v window.cols=%v", len(m.Data), m.EOF, m.Window.Rows, m.Window.Cols)
-}
-
-// Kind returns KindStdinRoom.
-func (StdinRoom) Kind() frame.Kind { return KindStdinRoom }
-
-func parseStdinRoom(r *frame.Decoder) frame.Message {
-	var m StdinRoom
-	m.Decode(r)
-	return m
-}
-
-func (m StdinRoom) String() string {
-	return fmt.Sprintf("StdinRoom n=%v", m.N)
-}
-
-// Kind returns KindSignal.
-func (Signal) Kind() frame.Kind { return KindSignal }
-
-func parseSignal(r *frame.Decoder) frame.Message {
-	var m Signal
-	m.Decode(r)
-	return m
-}
-
-func (m Signal) String() string {
-	return fmt.Sprintf("Signal number=%v", m.Number)
-}
-
-// Kind returns KindEnd.
-func (End) Kind() frame.Kind { return KindEnd }
-
-func parseEnd(r *frame.Decoder) frame.Message {
-	var m End
-	m.Decode(r)
-	return m
-}
-
-func (m End) String() string {
-	return fmt.Sprintf("End signal=%v gracems=%v", m.Signal, m.GraceMs)
-}
-
-// Kind returns KindFault.
-func (Fault) Kind() frame.Kind { return KindFault }
-
-func parseFault(r *frame.Decoder) frame.Message {
-	var m Fault
-	m.Decode(r)
-	return m
-}
-
-func (m Fault) String() string {
-	return fmt.Sprintf("Fault what=%v node=%v nodes=%v rank=%v count=%v status.kind=%v status.code=%v status.core=%v awaited=%v host=%q parent=%q phase=%q cause=%q tail=%q agems=%v excused=%v silentms=%v", m.What, m.Node, m.Nodes, m.Rank, m.Count, m.Status.Kind, m.Status.Code, m.Status.Core, m.Awaited, m.Host, m.Parent, m.Phase, m.Cause, m.Tail, m.AgeMs, m.Excused, m.SilentMs)
-}
-
-// Kind returns KindWaiting.
-func (Waiting) Kind() frame.Kind { return KindWaiting }
-
-func parseWaiting(r *frame.Decoder) frame.Message {
-	var m Waiting
-	m.Decode(r)
-	return m
-}
-
-func (m Waiting) String() string {
-	return fmt.Sprintf("Waiting items=%d", len(m.Items))
-}
-
-// Kind returns KindHeartbeat.
-func (Heartbeat) Kind() frame.Kind { return KindHeartbeat }
-
-func parseHeartbeat(r *frame.Decoder) frame.Message {
+// ParseHeartbeat reads a Heartbeat from r. If it fails, r.Err returns the error.
+func ParseHeartbeat(r *frame.Decoder) frame.Message {
 	var m Heartbeat
 	m.Decode(r)
 	return m
 }
+
+func (Heartbeat) Kind() frame.Kind { return KindHeartbeat }
 
 func (Heartbeat) String() string { return "Heartbeat" }

@@ -3,104 +3,11 @@
 package wire
 
 import (
-	"fmt"
 	"ibrun/bootstrap/ccs"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
-	"math"
-	"slices"
 )
-
-// CCSRequest carries the request of a Converse client to a rank of a Charm++ program (decisions/0029). The root
-// chooses ID.
-type CCSRequest struct {
-	ID   uint32
-	Rank job.Slot
-	ccs.Request
-}
-
-// CCSReply is the reply to CCSRequest. If Trouble is not empty, it says why the rank has not replied.
-type CCSReply struct {
-	ID      uint32
-	Rank    job.Slot
-	Trouble string
-	Data    []byte
-}
-
-// MemberSpan is consecutive nodes with Each session members per node. Members are numbered in the order of nodes.
-type MemberSpan struct {
-	Nodes NodeSpan
-	Each  uint32
-}
-
-// MemberSpans is a list of spans in ascending order. Spans without a gap between them differ in Each.
-type MemberSpans = frame.List[MemberSpan, memberSpanCodec]
-
-type memberSpanCodec struct{}
-
-// NewMemberSpans returns a list of the given elements.
-func NewMemberSpans(list ...MemberSpan) MemberSpans {
-	return frame.ListOf[MemberSpan, memberSpanCodec](slices.Values(list))
-}
-
-// Session orders daemons that form a session, in which they communicate by collectives (decisions/0035). They are its
-// members. Session and Daemons share one sequence of IDs. DaemonOutput and DaemonsEnded report members, too.
-type Session struct {
-	ID      uint32
-	Members MemberSpans
-	PerRank bool // one member for each rank of the nodes
-	Argv    rankwire.Strings
-	Env     rankwire.Strings // NAME=VALUE, added to the environment of the job's program
-	Credit  uint32           // bytes of DaemonOutput that may be sent before the first DaemonGrant
-}
-
-// SessionCollect carries a Collect whose ranks are members of a session.
-type SessionCollect struct {
-	ID   uint32
-	Part rankwire.Collect
-}
-
-// SessionRelease carries a Release whose ranks are members of a session.
-type SessionRelease struct {
-	ID   uint32
-	Part rankwire.Release
-}
-
-// SessionPiece carries a ToolPiece through the tree: up from member 0 to the front end of the tool, or down to
-// member 0.
-type SessionPiece struct {
-	ID   uint32
-	Data rankwire.ToolPiece
-}
-
-// SessionRoom carries a ToolRoom through the tree.
-type SessionRoom struct {
-	ID, N uint32
-}
-
-// DaemonInput carries standard input for the daemon of an order. The daemon's agent returns credit by DaemonRoom.
-type DaemonInput struct {
-	ID uint32
-	Stdin
-}
-
-// DaemonRoom reports that the daemon of an order has taken N bytes of DaemonInput.
-type DaemonRoom struct {
-	ID, N uint32
-}
-
-// TableFetch requests node blocks. Up the tree, it requests those of all nodes for a node that needs them. Down the
-// tree, it requests those of the receiver's subtree.
-type TableFetch struct {
-	Round uint32 // number of the request, as node blocks can be requested several times
-}
-
-// TableValues answers TableFetch, in the form of Blocks, with the node blocks that the sender knows without waiting.
-type TableValues struct {
-	Round  uint32
-	Values frame.Values
-}
 
 // EncodeRequest appends the encoded form of m to w.
 func EncodeRequest(w *frame.Encoder, m *ccs.Request) {
@@ -111,13 +18,22 @@ func EncodeRequest(w *frame.Encoder, m *ccs.Request) {
 
 // DecodeRequest reads m from r. If it fails, r.Err returns the error.
 func DecodeRequest(r *frame.Decoder, m *ccs.Request) {
-	m.Handler = r.TextUpTo(frame.MaxSize)
+	m.Handler = r.Text()
 	m.PE = int32(r.U32())
-	m.Data = r.Bytes(ccs.MaxRequest)
+	m.Data = r.Bytes()
+	r.Must(len(m.Data) <= ccs.MaxRequest)
 	if r.Err() != nil {
 		return
 	}
 	r.Must(m.Check() == nil)
+}
+
+// CCSRequest carries the request of a Converse client to a rank of a Charm++ program (decisions/0029). The root
+// chooses ID.
+type CCSRequest struct {
+	ID   uint32
+	Rank job.Slot
+	ccs.Request
 }
 
 func (m CCSRequest) Encode(w *frame.Encoder) {
@@ -132,6 +48,28 @@ func (m *CCSRequest) Decode(r *frame.Decoder) {
 	DecodeRequest(r, &m.Request)
 }
 
+// KindCCSRequest is the kind of a CCSRequest.
+const KindCCSRequest frame.Kind = 95
+
+// ParseCCSRequest reads a CCSRequest from r. If it fails, r.Err returns the error.
+func ParseCCSRequest(r *frame.Decoder) frame.Message {
+	var m CCSRequest
+	m.Decode(r)
+	return m
+}
+
+func (CCSRequest) Kind() frame.Kind { return KindCCSRequest }
+
+func (CCSRequest) String() string { return "CCSRequest" }
+
+// CCSReply is the reply to CCSRequest. If Trouble is not empty, it says why the rank has not replied.
+type CCSReply struct {
+	ID      uint32
+	Rank    job.Slot
+	Trouble string
+	Data    []byte
+}
+
 func (m CCSReply) Encode(w *frame.Encoder) {
 	w.U32(m.ID)
 	w.U32(uint32(m.Rank))
@@ -142,12 +80,34 @@ func (m CCSReply) Encode(w *frame.Encoder) {
 func (m *CCSReply) Decode(r *frame.Decoder) {
 	m.ID = r.U32()
 	m.Rank = job.Slot(r.U32())
-	m.Trouble = r.TextUpTo(frame.MaxUserText)
-	m.Data = r.Bytes(ccs.MaxReply)
+	m.Trouble = r.Text()
+	r.Must(len(m.Trouble) <= frame.MaxUserText)
+	m.Data = r.Bytes()
+	r.Must(len(m.Data) <= ccs.MaxReply)
 	if r.Err() != nil {
 		return
 	}
 	r.Must(m.Trouble == "" || len(m.Data) == 0)
+}
+
+// KindCCSReply is the kind of a CCSReply.
+const KindCCSReply frame.Kind = 96
+
+// ParseCCSReply reads a CCSReply from r. If it fails, r.Err returns the error.
+func ParseCCSReply(r *frame.Decoder) frame.Message {
+	var m CCSReply
+	m.Decode(r)
+	return m
+}
+
+func (CCSReply) Kind() frame.Kind { return KindCCSReply }
+
+func (CCSReply) String() string { return "CCSReply" }
+
+// MemberSpan is consecutive nodes with Each session members per node. Members are numbered in the order of nodes.
+type MemberSpan struct {
+	Nodes NodeSpan
+	Each  uint32
 }
 
 func (m MemberSpan) Encode(w *frame.Encoder) {
@@ -160,38 +120,83 @@ func (m *MemberSpan) Decode(r *frame.Decoder) {
 	m.Each = r.U32()
 }
 
-func (memberSpanCodec) Encode(w *frame.Encoder, m MemberSpan) {
+// MemberSpans is a list of spans in ascending order. Spans without a gap between them differ in Each.
+type MemberSpans = frame.List[MemberSpan, MemberSpansCodec]
+
+// MemberSpansCodec encodes and decodes elements of MemberSpans.
+type MemberSpansCodec struct{}
+
+func (MemberSpansCodec) Encode(w *frame.Encoder, m MemberSpan) {
 	m.Encode(w)
 }
 
-func (memberSpanCodec) Decode(r *frame.Decoder) (m MemberSpan) {
+func (MemberSpansCodec) Decode(r *frame.Decoder) (m MemberSpan) {
 	m.Decode(r)
 	return m
 }
 
-// DecodeMemberSpans reads a list from r and checks its elements. If it fails, r.Err returns the error.
-func DecodeMemberSpans(r *frame.Decoder) MemberSpans {
-	return frame.DecodeList[MemberSpan, memberSpanCodec](r, 3, membersInOrder())
+// NewMemberSpans returns a list of the given elements.
+func NewMemberSpans(list ...MemberSpan) MemberSpans {
+	return frame.NewList[MemberSpan, MemberSpansCodec](list...)
+}
+
+// EncodeMemberSpans appends the encoded form of m to w.
+func EncodeMemberSpans(w *frame.Encoder, m *MemberSpans) { m.Encode(w) }
+
+// DecodeMemberSpans reads m from r and checks its elements. If it fails, r.Err returns the error.
+func DecodeMemberSpans(r *frame.Decoder, m *MemberSpans) {
+	*m = frame.DecodeList[MemberSpan, MemberSpansCodec](r, membersInOrder())
+}
+
+// Session orders daemons that form a session, in which they communicate by collectives (decisions/0035). They are its
+// members. Session and Daemons share one sequence of IDs. DaemonOutput and DaemonsEnded report members, too.
+type Session struct {
+	ID      uint32
+	Members MemberSpans
+	PerRank bool // one member for each rank of the nodes
+	Argv    rankwire.Strings
+	Env     rankwire.Strings // NAME=VALUE, added to the environment of the job's program
+	Credit  uint32           // bytes of DaemonOutput that may be sent before the first DaemonGrant
 }
 
 func (m Session) Encode(w *frame.Encoder) {
 	w.U32(m.ID)
-	m.Members.Encode(w)
+	EncodeMemberSpans(w, &m.Members)
 	w.Bool(m.PerRank)
-	m.Argv.Encode(w)
-	m.Env.Encode(w)
+	rankwire.EncodeStrings(w, &m.Argv)
+	rankwire.EncodeStrings(w, &m.Env)
 	w.U32(m.Credit)
 }
 
 func (m *Session) Decode(r *frame.Decoder) {
 	m.ID = r.U32()
-	m.Members = DecodeMemberSpans(r)
-	frame.Within(r, m.Members.Len(), 1, math.MaxInt32)
+	DecodeMemberSpans(r, &m.Members)
+	r.Must(m.Members.Len() >= 1)
 	m.PerRank = r.Bool()
-	m.Argv = rankwire.DecodeStrings(r)
-	frame.Within(r, m.Argv.Len(), 1, math.MaxInt32)
-	m.Env = rankwire.DecodeStrings(r)
+	rankwire.DecodeStrings(r, &m.Argv)
+	r.Must(m.Argv.Len() >= 1)
+	rankwire.DecodeStrings(r, &m.Env)
 	m.Credit = r.U32()
+}
+
+// KindSession is the kind of a Session.
+const KindSession frame.Kind = 108
+
+// ParseSession reads a Session from r. If it fails, r.Err returns the error.
+func ParseSession(r *frame.Decoder) frame.Message {
+	var m Session
+	m.Decode(r)
+	return m
+}
+
+func (Session) Kind() frame.Kind { return KindSession }
+
+func (Session) String() string { return "Session" }
+
+// SessionCollect carries a Collect whose ranks are members of a session.
+type SessionCollect struct {
+	ID   uint32
+	Part rankwire.Collect
 }
 
 func (m SessionCollect) Encode(w *frame.Encoder) {
@@ -204,6 +209,26 @@ func (m *SessionCollect) Decode(r *frame.Decoder) {
 	m.Part.Decode(r)
 }
 
+// KindSessionCollect is the kind of a SessionCollect.
+const KindSessionCollect frame.Kind = 109
+
+// ParseSessionCollect reads a SessionCollect from r. If it fails, r.Err returns the error.
+func ParseSessionCollect(r *frame.Decoder) frame.Message {
+	var m SessionCollect
+	m.Decode(r)
+	return m
+}
+
+func (SessionCollect) Kind() frame.Kind { return KindSessionCollect }
+
+func (SessionCollect) String() string { return "SessionCollect" }
+
+// SessionRelease carries a Release whose ranks are members of a session.
+type SessionRelease struct {
+	ID   uint32
+	Part rankwire.Release
+}
+
 func (m SessionRelease) Encode(w *frame.Encoder) {
 	w.U32(m.ID)
 	m.Part.Encode(w)
@@ -212,6 +237,27 @@ func (m SessionRelease) Encode(w *frame.Encoder) {
 func (m *SessionRelease) Decode(r *frame.Decoder) {
 	m.ID = r.U32()
 	m.Part.Decode(r)
+}
+
+// KindSessionRelease is the kind of a SessionRelease.
+const KindSessionRelease frame.Kind = 110
+
+// ParseSessionRelease reads a SessionRelease from r. If it fails, r.Err returns the error.
+func ParseSessionRelease(r *frame.Decoder) frame.Message {
+	var m SessionRelease
+	m.Decode(r)
+	return m
+}
+
+func (SessionRelease) Kind() frame.Kind { return KindSessionRelease }
+
+func (SessionRelease) String() string { return "SessionRelease" }
+
+// SessionPiece carries a ToolPiece through the tree: up from member 0 to the front end of the tool, or down to
+// member 0.
+type SessionPiece struct {
+	ID   uint32
+	Data rankwire.ToolPiece
 }
 
 func (m SessionPiece) Encode(w *frame.Encoder) {
@@ -224,6 +270,25 @@ func (m *SessionPiece) Decode(r *frame.Decoder) {
 	m.Data.Decode(r)
 }
 
+// KindSessionPiece is the kind of a SessionPiece.
+const KindSessionPiece frame.Kind = 111
+
+// ParseSessionPiece reads a SessionPiece from r. If it fails, r.Err returns the error.
+func ParseSessionPiece(r *frame.Decoder) frame.Message {
+	var m SessionPiece
+	m.Decode(r)
+	return m
+}
+
+func (SessionPiece) Kind() frame.Kind { return KindSessionPiece }
+
+func (SessionPiece) String() string { return "SessionPiece" }
+
+// SessionRoom carries a ToolRoom through the tree.
+type SessionRoom struct {
+	ID, N uint32
+}
+
 func (m SessionRoom) Encode(w *frame.Encoder) {
 	w.U32(m.ID)
 	w.U32(m.N)
@@ -232,6 +297,26 @@ func (m SessionRoom) Encode(w *frame.Encoder) {
 func (m *SessionRoom) Decode(r *frame.Decoder) {
 	m.ID = r.U32()
 	m.N = r.U32()
+}
+
+// KindSessionRoom is the kind of a SessionRoom.
+const KindSessionRoom frame.Kind = 112
+
+// ParseSessionRoom reads a SessionRoom from r. If it fails, r.Err returns the error.
+func ParseSessionRoom(r *frame.Decoder) frame.Message {
+	var m SessionRoom
+	m.Decode(r)
+	return m
+}
+
+func (SessionRoom) Kind() frame.Kind { return KindSessionRoom }
+
+func (SessionRoom) String() string { return "SessionRoom" }
+
+// DaemonInput carries standard input for the daemon of an order. The daemon's agent returns credit by DaemonRoom.
+type DaemonInput struct {
+	ID uint32
+	Stdin
 }
 
 func (m DaemonInput) Encode(w *frame.Encoder) {
@@ -244,6 +329,25 @@ func (m *DaemonInput) Decode(r *frame.Decoder) {
 	m.Stdin.Decode(r)
 }
 
+// KindDaemonInput is the kind of a DaemonInput.
+const KindDaemonInput frame.Kind = 113
+
+// ParseDaemonInput reads a DaemonInput from r. If it fails, r.Err returns the error.
+func ParseDaemonInput(r *frame.Decoder) frame.Message {
+	var m DaemonInput
+	m.Decode(r)
+	return m
+}
+
+func (DaemonInput) Kind() frame.Kind { return KindDaemonInput }
+
+func (DaemonInput) String() string { return "DaemonInput" }
+
+// DaemonRoom reports that the daemon of an order has taken N bytes of DaemonInput.
+type DaemonRoom struct {
+	ID, N uint32
+}
+
 func (m DaemonRoom) Encode(w *frame.Encoder) {
 	w.U32(m.ID)
 	w.U32(m.N)
@@ -254,166 +358,80 @@ func (m *DaemonRoom) Decode(r *frame.Decoder) {
 	m.N = r.U32()
 }
 
+// KindDaemonRoom is the kind of a DaemonRoom.
+const KindDaemonRoom frame.Kind = 114
+
+// ParseDaemonRoom reads a DaemonRoom from r. If it fails, r.Err returns the error.
+func ParseDaemonRoom(r *frame.Decoder) frame.Message {
+	var m DaemonRoom
+	m.Decode(r)
+	return m
+}
+
+func (DaemonRoom) Kind() frame.Kind { return KindDaemonRoom }
+
+func (DaemonRoom) String() string { return "DaemonRoom" }
+
+// TableFetch requests node blocks. Up the tree, it requests those of all nodes for a node that needs them. Down the
+// tree, it requests those of the receiver's subtree.
+type TableFetch struct {
+	Round uint32 // number of the request, as node blocks can be requested several times
+}
+
 func (m TableFetch) Encode(w *frame.Encoder) {
 	w.U32(m.Round)
 }
 
 func (m *TableFetch) Decode(r *frame.Decoder) {
 	m.Round = r.U32()
-	frame.Within(r, m.Round, 1, math.MaxUint32)
+	r.Must(m.Round >= 1)
 }
 
-func (m TableValues) Encode(w *frame.Encoder) {
-	w.U32(m.Round)
-	m.Values.Encode(w)
-}
+// KindTableFetch is the kind of a TableFetch.
+const KindTableFetch frame.Kind = 124
 
-func (m *TableValues) Decode(r *frame.Decoder) {
-	m.Round = r.U32()
-	frame.Within(r, m.Round, 1, math.MaxUint32)
-	m.Values = frame.DecodeValues(r, blocks())
-	frame.Within(r, m.Values.Size(), 0, rankwire.MaxGather)
-}
-
-// Kind returns KindCCSRequest.
-func (CCSRequest) Kind() frame.Kind { return KindCCSRequest }
-
-func parseCCSRequest(r *frame.Decoder) frame.Message {
-	var m CCSRequest
-	m.Decode(r)
-	return m
-}
-
-func (m CCSRequest) String() string {
-	return fmt.Sprintf("CCSRequest id=%v rank=%v handler=%q pe=%v data=%d", m.ID, m.Rank, m.Handler, m.PE, len(m.Data))
-}
-
-// Kind returns KindCCSReply.
-func (CCSReply) Kind() frame.Kind { return KindCCSReply }
-
-func parseCCSReply(r *frame.Decoder) frame.Message {
-	var m CCSReply
-	m.Decode(r)
-	return m
-}
-
-func (m CCSReply) String() string {
-	return fmt.Sprintf("CCSReply id=%v rank=%v trouble=%q data=%d", m.ID, m.Rank, m.Trouble, len(m.Data))
-}
-
-// Kind returns KindSession.
-func (Session) Kind() frame.Kind { return KindSession }
-
-func parseSession(r *frame.Decoder) frame.Message {
-	var m Session
-	m.Decode(r)
-	return m
-}
-
-func (m Session) String() string {
-	return fmt.Sprintf("Session id=%v members=%d perrank=%v argv=%d env=%d credit=%v", m.ID, m.Members.Len(), m.PerRank, m.Argv.Len(), m.Env.Len(), m.Credit)
-}
-
-// Kind returns KindSessionCollect.
-func (SessionCollect) Kind() frame.Kind { return KindSessionCollect }
-
-func parseSessionCollect(r *frame.Decoder) frame.Message {
-	var m SessionCollect
-	m.Decode(r)
-	return m
-}
-
-func (m SessionCollect) String() string {
-	return fmt.Sprintf("SessionCollect id=%v part.op=%v part.what=%v part.root=%v part.trouble=%q part.parcels=%d", m.ID, m.Part.Op, m.Part.What, m.Part.Root, m.Part.Trouble, m.Part.Parcels.Len())
-}
-
-// Kind returns KindSessionRelease.
-func (SessionRelease) Kind() frame.Kind { return KindSessionRelease }
-
-func parseSessionRelease(r *frame.Decoder) frame.Message {
-	var m SessionRelease
-	m.Decode(r)
-	return m
-}
-
-func (m SessionRelease) String() string {
-	return fmt.Sprintf("SessionRelease id=%v part.op=%v part.what=%v part.root=%v part.trouble=%q part.parcels=%d", m.ID, m.Part.Op, m.Part.What, m.Part.Root, m.Part.Trouble, m.Part.Parcels.Len())
-}
-
-// Kind returns KindSessionPiece.
-func (SessionPiece) Kind() frame.Kind { return KindSessionPiece }
-
-func parseSessionPiece(r *frame.Decoder) frame.Message {
-	var m SessionPiece
-	m.Decode(r)
-	return m
-}
-
-func (m SessionPiece) String() string {
-	return fmt.Sprintf("SessionPiece id=%v data.last=%v data.data=%d", m.ID, m.Data.Last, len(m.Data.Data))
-}
-
-// Kind returns KindSessionRoom.
-func (SessionRoom) Kind() frame.Kind { return KindSessionRoom }
-
-func parseSessionRoom(r *frame.Decoder) frame.Message {
-	var m SessionRoom
-	m.Decode(r)
-	return m
-}
-
-func (m SessionRoom) String() string {
-	return fmt.Sprintf("SessionRoom id=%v n=%v", m.ID, m.N)
-}
-
-// Kind returns KindDaemonInput.
-func (DaemonInput) Kind() frame.Kind { return KindDaemonInput }
-
-func parseDaemonInput(r *frame.Decoder) frame.Message {
-	var m DaemonInput
-	m.Decode(r)
-	return m
-}
-
-func (m DaemonInput) String() string {
-	return fmt.Sprintf("DaemonInput id=%v data=%d eof=%v window.rows=%v window.cols=%v", m.ID, len(m.Data), m.EOF, m.Window.Rows, m.Window.Cols)
-}
-
-// Kind returns KindDaemonRoom.
-func (DaemonRoom) Kind() frame.Kind { return KindDaemonRoom }
-
-func parseDaemonRoom(r *frame.Decoder) frame.Message {
-	var m DaemonRoom
-	m.Decode(r)
-	return m
-}
-
-func (m DaemonRoom) String() string {
-	return fmt.Sprintf("DaemonRoom id=%v n=%v", m.ID, m.N)
-}
-
-// Kind returns KindTableFetch.
-func (TableFetch) Kind() frame.Kind { return KindTableFetch }
-
-func parseTableFetch(r *frame.Decoder) frame.Message {
+// ParseTableFetch reads a TableFetch from r. If it fails, r.Err returns the error.
+func ParseTableFetch(r *frame.Decoder) frame.Message {
 	var m TableFetch
 	m.Decode(r)
 	return m
 }
 
-func (m TableFetch) String() string {
-	return fmt.Sprintf("TableFetch round=%v", m.Round)
+func (TableFetch) Kind() frame.Kind { return KindTableFetch }
+
+func (TableFetch) String() string { return "TableFetch" }
+
+// TableValues answers TableFetch, in the form of Blocks, with the node blocks that the sender knows without waiting.
+type TableValues struct {
+	Round  uint32
+	Values frame.Values
 }
 
-// Kind returns KindTableValues.
-func (TableValues) Kind() frame.Kind { return KindTableValues }
+func (m TableValues) Encode(w *frame.Encoder) {
+	w.U32(m.Round)
+	rankwire.EncodeValues(w, &m.Values)
+}
 
-func parseTableValues(r *frame.Decoder) frame.Message {
+func (m *TableValues) Decode(r *frame.Decoder) {
+	m.Round = r.U32()
+	r.Must(m.Round >= 1)
+	rankwire.DecodeValues(r, &m.Values)
+	if r.Err() != nil {
+		return
+	}
+	r.Must(m.Values.Size() <= rankwire.MaxGather && areBlocks(m.Values))
+}
+
+// KindTableValues is the kind of a TableValues.
+const KindTableValues frame.Kind = 125
+
+// ParseTableValues reads a TableValues from r. If it fails, r.Err returns the error.
+func ParseTableValues(r *frame.Decoder) frame.Message {
 	var m TableValues
 	m.Decode(r)
 	return m
 }
 
-func (m TableValues) String() string {
-	return fmt.Sprintf("TableValues round=%v values=%d", m.Round, m.Values.Len())
-}
+func (TableValues) Kind() frame.Kind { return KindTableValues }
+
+func (TableValues) String() string { return "TableValues" }

@@ -6,7 +6,6 @@ import (
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
-	"slices"
 	"time"
 )
 
@@ -33,22 +32,6 @@ const (
 	DebugsByPipe     DaemonInputKind = 3 // a debugger whose input arrives through a pipe
 )
 
-// NodeSpan is the range [First, First+Count) of node indices of a job.
-type NodeSpan struct {
-	First job.NodeIndex
-	Count uint32
-}
-
-// NodeSpans is a list of spans of one node or more in ascending order, with a gap between neighbours.
-type NodeSpans = frame.List[NodeSpan, nodeSpanCodec]
-
-type nodeSpanCodec struct{}
-
-// NewNodeSpans returns a list of the given elements.
-func NewNodeSpans(list ...NodeSpan) NodeSpans {
-	return frame.ListOf[NodeSpan, nodeSpanCodec](slices.Values(list))
-}
-
 // EncodeWindow appends the encoded form of m to w.
 func EncodeWindow(w *frame.Encoder, m *job.Window) {
 	w.U16(m.Rows)
@@ -64,13 +47,19 @@ func DecodeWindow(r *frame.Decoder, m *job.Window) {
 // EncodePart appends the encoded form of m to w.
 func EncodePart(w *frame.Encoder, m *job.Part) {
 	w.U32(uint32(m.First))
-	EncodeNodes(w, m.Nodes)
+	EncodeNodes(w, &m.Nodes)
 }
 
 // DecodePart reads m from r. If it fails, r.Err returns the error.
 func DecodePart(r *frame.Decoder, m *job.Part) {
 	m.First = job.NodeIndex(r.U32())
-	m.Nodes = DecodeNodes(r)
+	DecodeNodes(r, &m.Nodes)
+}
+
+// NodeSpan is the range [First, First+Count) of node indices of a job.
+type NodeSpan struct {
+	First job.NodeIndex
+	Count uint32
 }
 
 func (m NodeSpan) Encode(w *frame.Encoder) {
@@ -83,18 +72,32 @@ func (m *NodeSpan) Decode(r *frame.Decoder) {
 	m.Count = r.U32()
 }
 
-func (nodeSpanCodec) Encode(w *frame.Encoder, m NodeSpan) {
+// NodeSpans is a list of spans of one node or more in ascending order, with a gap between neighbours.
+type NodeSpans = frame.List[NodeSpan, NodeSpansCodec]
+
+// NodeSpansCodec encodes and decodes elements of NodeSpans.
+type NodeSpansCodec struct{}
+
+func (NodeSpansCodec) Encode(w *frame.Encoder, m NodeSpan) {
 	m.Encode(w)
 }
 
-func (nodeSpanCodec) Decode(r *frame.Decoder) (m NodeSpan) {
+func (NodeSpansCodec) Decode(r *frame.Decoder) (m NodeSpan) {
 	m.Decode(r)
 	return m
 }
 
-// DecodeNodeSpans reads a list from r and checks its elements. If it fails, r.Err returns the error.
-func DecodeNodeSpans(r *frame.Decoder) NodeSpans {
-	return frame.DecodeList[NodeSpan, nodeSpanCodec](r, 2, nodesInOrder())
+// NewNodeSpans returns a list of the given elements.
+func NewNodeSpans(list ...NodeSpan) NodeSpans {
+	return frame.NewList[NodeSpan, NodeSpansCodec](list...)
+}
+
+// EncodeNodeSpans appends the encoded form of m to w.
+func EncodeNodeSpans(w *frame.Encoder, m *NodeSpans) { m.Encode(w) }
+
+// DecodeNodeSpans reads m from r and checks its elements. If it fails, r.Err returns the error.
+func DecodeNodeSpans(r *frame.Decoder, m *NodeSpans) {
+	*m = frame.DecodeList[NodeSpan, NodeSpansCodec](r, nodesInOrder())
 }
 
 // EncodeLimit appends the encoded form of m to w.
@@ -127,9 +130,9 @@ func EncodeOutput(w *frame.Encoder, m *job.Output) {
 
 // DecodeOutput reads m from r. If it fails, r.Err returns the error.
 func DecodeOutput(r *frame.Decoder, m *job.Output) {
-	m.StdoutFile = r.TextUpTo(frame.MaxSize)
-	m.StderrFile = r.TextUpTo(frame.MaxSize)
-	m.StdinFile = r.TextUpTo(frame.MaxSize)
+	m.StdoutFile = r.Text()
+	m.StderrFile = r.Text()
+	m.StdinFile = r.Text()
 	m.Merge = r.Bool()
 	m.Copy = r.Bool()
 	m.Dirs = r.Bool()
@@ -148,7 +151,7 @@ func EncodeStdin(w *frame.Encoder, m *job.Stdin) {
 // DecodeStdin reads m from r. If it fails, r.Err returns the error.
 func DecodeStdin(r *frame.Decoder, m *job.Stdin) {
 	m.Mode = job.StdinMode(r.Byte())
-	frame.Within(r, m.Mode, 0, job.StdinAll)
+	r.Must(m.Mode <= job.StdinAll)
 	m.Rank = job.Slot(r.U32())
 }
 
@@ -161,7 +164,7 @@ func EncodeNumberedHosts(w *frame.Encoder, m *job.NumberedHosts) {
 
 // DecodeNumberedHosts reads m from r. If it fails, r.Err returns the error.
 func DecodeNumberedHosts(r *frame.Decoder, m *job.NumberedHosts) {
-	m.Hosts = r.TextUpTo(frame.MaxSize)
+	m.Hosts = r.Text()
 	m.First = r.U32()
 	m.Step = r.U32()
 }
@@ -206,39 +209,39 @@ func EncodeLaunchOptions(w *frame.Encoder, m *job.LaunchOptions) {
 
 // DecodeLaunchOptions reads m from r. If it fails, r.Err returns the error.
 func DecodeLaunchOptions(r *frame.Decoder, m *job.LaunchOptions) {
-	m.Launcher = r.TextUpTo(frame.MaxSize)
-	m.Exec = frame.DecodeSlice(r, 1, func() (v string) {
-		v = r.TextUpTo(frame.MaxSize)
-		return v
-	})
-	m.Args = frame.DecodeSlice(r, 1, func() (v string) {
-		v = r.TextUpTo(frame.MaxSize)
-		return v
-	})
-	m.SSH = r.TextUpTo(frame.MaxSize)
-	m.Tree = r.TextUpTo(frame.MaxSize)
+	m.Launcher = r.Text()
+	m.Exec = frame.NewSlice[string](r)
+	for i := range m.Exec {
+		m.Exec[i] = r.Text()
+	}
+	m.Args = frame.NewSlice[string](r)
+	for i := range m.Args {
+		m.Args[i] = r.Text()
+	}
+	m.SSH = r.Text()
+	m.Tree = r.Text()
 	m.Batch = r.U32()
 	m.Timeout = time.Duration(r.Sum())
 	m.Grace = time.Duration(r.Sum())
-	m.AgentPath = r.TextUpTo(frame.MaxSize)
+	m.AgentPath = r.Text()
 	m.Verbose = r.Bool()
 	m.Timed = r.Bool()
 	m.LateBinding = r.Bool()
 	m.StartBarrier = r.Bool()
 	m.KeepGoing = r.Bool()
 	m.Contain = r.Bool()
-	m.TraceEvents = r.TextUpTo(frame.MaxSize)
+	m.TraceEvents = r.Text()
 	m.Restarts = r.Bool()
 	m.Repair = r.Bool()
 	m.RestartAll = r.Bool()
-	m.Starter = frame.DecodeSlice(r, 1, func() (v string) {
-		v = r.TextUpTo(frame.MaxSize)
-		return v
-	})
-	m.Numbers = frame.DecodeSlice(r, 3, func() (v job.NumberedHosts) {
-		DecodeNumberedHosts(r, &v)
-		return v
-	})
+	m.Starter = frame.NewSlice[string](r)
+	for i := range m.Starter {
+		m.Starter[i] = r.Text()
+	}
+	m.Numbers = frame.NewSlice[job.NumberedHosts](r)
+	for i := range m.Numbers {
+		DecodeNumberedHosts(r, &m.Numbers[i])
+	}
 	m.Hold = r.Bool()
 }
 
@@ -268,24 +271,24 @@ func EncodeBinding(w *frame.Encoder, m *job.Binding) {
 // DecodeBinding reads m from r. If it fails, r.Err returns the error.
 func DecodeBinding(r *frame.Decoder, m *job.Binding) {
 	m.Map = job.Object(r.Byte())
-	frame.Within(r, m.Map, 0, job.Package)
+	r.Must(m.Map <= job.Package)
 	m.Fill = r.Bool()
 	m.Rank = job.Object(r.Byte())
-	frame.Within(r, m.Rank, 0, job.Package)
+	r.Must(m.Rank <= job.Package)
 	m.Bind = job.Object(r.Byte())
-	frame.Within(r, m.Bind, 0, job.Package)
+	r.Must(m.Bind <= job.Package)
 	m.PE = r.U32()
 	m.PerObj = r.U32()
-	m.CPUs = frame.DecodeSlice(r, 1, func() (v string) {
-		v = r.TextUpTo(frame.MaxSize)
-		return v
-	})
-	m.Slots = frame.DecodeSlice(r, 1, func() (v string) {
-		v = r.TextUpTo(frame.MaxSize)
-		return v
-	})
+	m.CPUs = frame.NewSlice[string](r)
+	for i := range m.CPUs {
+		m.CPUs[i] = r.Text()
+	}
+	m.Slots = frame.NewSlice[string](r)
+	for i := range m.Slots {
+		m.Slots[i] = r.Text()
+	}
 	m.Overload = r.Bool()
-	m.HCA = r.TextUpTo(frame.MaxSize)
+	m.HCA = r.Text()
 	m.Report = r.Bool()
 	m.Topo = r.Bool()
 	m.Data = r.Bool()
@@ -299,18 +302,20 @@ func EncodeRankVariable(w *frame.Encoder, m *job.RankVariable) {
 
 // DecodeRankVariable reads m from r. If it fails, r.Err returns the error.
 func DecodeRankVariable(r *frame.Decoder, m *job.RankVariable) {
-	m.Name = r.TextUpTo(frame.MaxSize)
+	m.Name = r.Text()
 	m.Fact = job.Fact(r.Byte())
-	frame.Within(r, m.Fact, 0, job.Facts-1)
+	r.Must(m.Fact <= job.Facts-1)
 }
 
 // EncodeJob appends the encoded form of m to w.
 func EncodeJob(w *frame.Encoder, m *job.Job) {
 	w.Text(m.ID)
-	w.Raw(m.Secret[:])
+	for i := range m.Secret {
+		w.Byte(m.Secret[i])
+	}
 	w.U32(m.Size)
 	w.U32(m.Nodes)
-	EncodePrograms(w, m.Programs)
+	EncodePrograms(w, &m.Programs)
 	w.U32(m.Umask)
 	w.Uint(uint64(len(m.Limits)))
 	for i := range m.Limits {
@@ -319,7 +324,7 @@ func EncodeJob(w *frame.Encoder, m *job.Job) {
 	EncodeOutput(w, &m.Output)
 	EncodeStdin(w, &m.Stdin)
 	EncodeLaunchOptions(w, &m.Launch)
-	rankwire.EncodeLayout(w, m.Layout)
+	rankwire.EncodeLayout(w, &m.Layout)
 	rankwire.EncodeTransport(w, &m.Transport)
 	EncodeBinding(w, &m.Binding)
 	w.Byte(uint8(m.MPI))
@@ -340,37 +345,39 @@ func EncodeJob(w *frame.Encoder, m *job.Job) {
 
 // DecodeJob reads m from r. If it fails, r.Err returns the error.
 func DecodeJob(r *frame.Decoder, m *job.Job) {
-	m.ID = r.TextUpTo(frame.MaxSize)
-	r.Raw(m.Secret[:])
+	m.ID = r.Text()
+	for i := range m.Secret {
+		m.Secret[i] = r.Byte()
+	}
 	m.Size = r.U32()
 	m.Nodes = r.U32()
-	m.Programs = DecodePrograms(r)
+	DecodePrograms(r, &m.Programs)
 	m.Umask = r.U32()
-	m.Limits = frame.DecodeSlice(r, 3, func() (v job.Limit) {
-		DecodeLimit(r, &v)
-		return v
-	})
+	m.Limits = frame.NewSlice[job.Limit](r)
+	for i := range m.Limits {
+		DecodeLimit(r, &m.Limits[i])
+	}
 	DecodeOutput(r, &m.Output)
 	DecodeStdin(r, &m.Stdin)
 	DecodeLaunchOptions(r, &m.Launch)
-	m.Layout = rankwire.DecodeLayout(r)
+	rankwire.DecodeLayout(r, &m.Layout)
 	rankwire.DecodeTransport(r, &m.Transport)
 	DecodeBinding(r, &m.Binding)
 	m.MPI = job.MPI(r.Byte())
-	frame.Within(r, m.MPI, 0, job.MPIs-1)
+	r.Must(m.MPI <= job.MPIs-1)
 	m.PMIPort = r.Bool()
-	m.FirstHost = r.TextUpTo(frame.MaxSize)
-	m.Spawner = r.TextUpTo(frame.MaxSize)
+	m.FirstHost = r.Text()
+	m.Spawner = r.Text()
 	m.Depth = r.U32()
-	m.Preput = frame.DecodeSlice(r, 2, func() (v job.KeyValue) {
-		rankwire.DecodeKeyValue(r, &v)
-		return v
-	})
-	m.Hosts = r.TextUpTo(frame.MaxSize)
-	m.Own = frame.DecodeSlice(r, 2, func() (v job.RankVariable) {
-		DecodeRankVariable(r, &v)
-		return v
-	})
+	m.Preput = frame.NewSlice[job.KeyValue](r)
+	for i := range m.Preput {
+		rankwire.DecodeKeyValue(r, &m.Preput[i])
+	}
+	m.Hosts = r.Text()
+	m.Own = frame.NewSlice[job.RankVariable](r)
+	for i := range m.Own {
+		DecodeRankVariable(r, &m.Own[i])
+	}
 	if r.Err() != nil {
 		return
 	}

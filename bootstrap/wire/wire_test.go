@@ -1,15 +1,58 @@
 package wire
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/frame/frametest"
 	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
 )
+
+// FuzzParse requires that each message has only one encoded form: a frame that can be decoded is encoded to the same
+// bytes again.
+func FuzzParse(f *testing.F) { suite().Fuzz(f) }
+
+// view returns the elements of v if it is a list, and otherwise the result of showOpaque.
+func view(v any) any {
+	switch v := v.(type) {
+	case frame.Values:
+		return slices.Collect(v.All())
+	case rankwire.SlotSpans:
+		return frametest.Elements(v)
+	case rankwire.Strings:
+		return frametest.Elements(v)
+	case rankwire.Parcels:
+		return frametest.Elements(v)
+	case rankwire.Pairs:
+		return frametest.Elements(v)
+	case rankwire.Commands:
+		return frametest.Elements(v)
+	case rankwire.LocalRanks:
+		return frametest.Elements(v)
+	case rankwire.RankGroups:
+		return frametest.Elements(v)
+	case rankwire.RankRows:
+		return frametest.Elements(v)
+	case rankwire.FailedDaemons:
+		return frametest.Elements(v)
+	case NodeSpans:
+		return frametest.Elements(v)
+	case Endings:
+		return frametest.Elements(v)
+	case Placements:
+		return frametest.Elements(v)
+	case Timings:
+		return frametest.Elements(v)
+	case MemberSpans:
+		return frametest.Elements(v)
+	}
+	return showOpaque(v)
+}
 
 func TestEveryKindRoundTrips(t *testing.T) { suite().RoundTrips(t) }
 

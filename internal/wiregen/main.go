@@ -43,23 +43,22 @@ func generate(root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := parse(string(text))
-	if err != nil {
-		return nil, err
-	}
-	files, err := s.code()
-	if err != nil {
-		return nil, err
-	}
 	page, err := os.ReadFile(filepath.Join(root, pageFile))
 	if err != nil {
 		return nil, err
 	}
-	before, rest, ok := strings.Cut(string(page), tablesBegin)
-	_, after, ok2 := strings.Cut(rest, tablesEnd)
-	if !ok || !ok2 {
+	s, err := parse(string(text))
+	if err != nil {
+		return nil, err
+	}
+	before, rest, _ := strings.Cut(string(page), tablesBegin)
+	_, after, ok := strings.Cut(rest, tablesEnd)
+	if !ok {
 		return nil, fmt.Errorf("%s: no line %s", pageFile, strings.TrimSpace(tablesBegin))
 	}
-	files[pageFile] = []byte(before + tablesBegin + s.tables() + tablesEnd + after)
-	return files, nil
+	files, err := s.code()
+	if err == nil {
+		files[pageFile] = []byte(before + tablesBegin + execute("tables", s) + tablesEnd + after)
+	}
+	return files, err
 }

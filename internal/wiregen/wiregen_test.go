@@ -22,34 +22,34 @@ func TestGeneratedFilesAreUpToDate(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, string(want), string(got), "%s is out of date: run go generate ./bootstrap/wire", name)
 	}
-	for _, folder := range folders {
-		found, err := filepath.Glob(filepath.Join(root, folder, "*_gen*.go"))
+	for _, of := range packages {
+		found, err := filepath.Glob(filepath.Join(root, of.folder, "*_gen*.go"))
 		require.NoError(t, err)
 		for _, name := range found {
-			require.Contains(t, files, folder+"/"+filepath.Base(name), "the schema does not generate this file any more")
+			require.Contains(t, files, of.folder+"/"+filepath.Base(name), "the schema does not generate this file any more")
 		}
 	}
 }
 
-// TestParseRefusesInvalidSchemas requires that parse returns an error that contains the expected text for each schema.
-func TestParseRefusesInvalidSchemas(t *testing.T) {
+// TestInvalidSchemasAreRefused requires an error that contains the expected text for each schema.
+func TestInvalidSchemasAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"message 300 A up {\n}":                    "invalid number",
-		"message A up {\n}":                        "invalid declaration",
-		"message 1 A left {\n}":                    `no sender "left"`,
-		"message 1 A up {\n}\nmessage 1 B up {\n}": "A and B have the number 1",
-		"message 1 A up {\n}\nmessage 2 A up {\n}": "p.A is declared twice",
-		"type A {\nX uint32 most 3\n}":             `invalid limit "most"`,
-		"type A {\nX uint32 cut\n}":                `invalid limit "cut"`,
-		"type A {\nX uint33\n}":                    "A: no type uint33",
-		"type A {\nX []other\n}":                   "A: no type []other",
-		"type A {\nX uint32 as u7\n}":              "A: no form u7",
-		"list A other":                             "A: no type other",
-		"enum A {\nX\n}":                           "invalid value of A",
-		"table A {\n}":                             `invalid declaration of "table"`,
-		"type A {\nX uint32":                       "A has no end",
+		"message 3x A up {\n}":         "invalid number",
+		"message A up {\n}":            "invalid declaration",
+		"message 1 A left {\n}":        `no sender "left"`,
+		"type A {\nX uint32 most 3\n}": `invalid limit "most"`,
+		"type A {\nX uint32 cut\n}":    `invalid limit "cut"`,
+		"type A {\nX uint33\n}":        "m.X has no type uint33",
+		"type A {\nX []other\n}":       "m.X[i] has no type other",
+		"type A {\nX uint32 as u7\n}":  "no form u7",
+		"list A other":                 "m has no type other",
+		"enum A {\nX\n}":               "invalid value of A",
+		"table A {\n}":                 `invalid declaration of "table"`,
 	} {
-		_, err := parse("package p\n" + text)
+		s, err := parse("package rankwire\n" + text)
+		if err == nil {
+			_, err = s.code()
+		}
 		require.ErrorContains(t, err, want, text)
 	}
 }
@@ -76,7 +76,7 @@ message 7 Sample rank once {
 	Cut   string cut MaxWord
 	Data  []byte ..MaxWord
 	List  []uint16 2..
-	Words Words ..3 size 20 // of the user
+	Words Words ..3 // of the user
 	To    uint32 as u+1
 	must m.N > 2 || m.To == 0
 	check verify
@@ -86,21 +86,21 @@ message 7 Sample rank once {
 	require.NoError(t, err)
 	code := string(files["bootstrap/wire/rankwire/sample_gen.go"])
 	for _, line := range []string{
-		"frame.Within(r, m.N, 1, 5)", "frame.Within(r, m.Color, Red, Green)", "frame.Within(r, m.Level, 0, other.Levels-1)",
-		"m.Word = r.TextUpTo(MaxWord)", "frame.Within(r, len(m.Word), 1, MaxWord)", "m.Cut = r.TextUpTo(MaxWord)",
-		"w.Text(m.Cut[:min(len(m.Cut), MaxWord)])", "m.Data = r.Bytes(MaxWord)",
-		"frame.Within(r, len(m.List), 2, math.MaxInt32)", "frame.Within(r, m.Words.Len(), 0, 3)",
-		"frame.Within(r, m.Words.Size(), 0, 20)", "m.To = r.Next()", "r.Must(m.N > 2 || m.To == 0)", "m.verify()",
+		"r.Must(m.N >= 1)", "r.Must(m.N <= 5)", "r.Must(m.Color >= Red)", "r.Must(m.Color <= Green)",
+		"r.Must(m.Level <= other.Levels-1)", "r.Must(len(m.Word) >= 1)", "r.Must(len(m.Word) <= MaxWord)",
+		"r.Must(len(m.Cut) <= MaxWord)", "w.Text(m.Cut[:min(len(m.Cut), MaxWord)])", "r.Must(len(m.Data) <= MaxWord)",
+		"r.Must(len(m.List) >= 2)", "r.Must(m.Words.Len() <= 3)", "m.To = r.Next()", "r.Must(m.N > 2 || m.To == 0)",
+		"r.Fail(m.verify())", "r.Must(len(m) <= MaxWord)",
 	} {
 		require.Contains(t, code, line)
 	}
 	require.Contains(t, code, "Words Words // of the user")
 	kinds := string(files["bootstrap/wire/rankwire/kinds_gen.go"])
-	require.Contains(t, kinds, "From: frame.Rank, Parse: parseSample, Once: true")
-	tables := s.tables()
+	require.Contains(t, kinds, "From: frame.Rank, Parse: ParseSample, Once: true")
+	tables := execute("tables", s)
 	require.Contains(t, tables, "| 7 | Sample | from a rank | "+
 		"N:u Color:Color Level:b Word:s Cut:s Data:s List:u16* Words:s* To:u+1 |")
-	require.Contains(t, tables, "N: 1..5; Word: 1..MaxWord; Cut: cut after MaxWord bytes; Data: ..MaxWord; List: 2..; "+
-		`Words: ..3; Words: at most 20 bytes; `+"`N > 2 \\|\\| To == 0`; method verify")
+	require.Contains(t, tables, "N: 1..5; Word: 1..MaxWord; Cut: cut MaxWord; Data: ..MaxWord; List: 2..; "+
+		"Words: ..3; To: as u+1; `N > 2 \\|\\| To == 0`; method verify")
 	require.Equal(t, 1, strings.Count(tables, "| MaxWord | `9` | bytes |"))
 }

@@ -20,7 +20,7 @@ type related struct {
 func (s *Server) describeSelf() []byte {
 	var w frame.Encoder
 	w.Text(s.job.ID)
-	rankwire.EncodeLayout(&w, s.job.Layout)
+	rankwire.EncodeLayout(&w, &s.job.Layout)
 	w.Uint(uint64(len(s.job.Programs)))
 	for i := range s.job.Programs {
 		p := &s.job.Programs[i]
@@ -34,8 +34,9 @@ func (s *Server) describeSelf() []byte {
 // learn takes another job's description; false: it cannot be read.
 func (s *Server) learn(namespace, text string) bool {
 	r := frame.NewDecoder([]byte(text), rankwire.MaxPort)
-	j := &job.Job{ID: r.Text(), Layout: rankwire.DecodeLayout(r)}
-	for range r.Count(4) {
+	j := &job.Job{ID: r.Text()}
+	rankwire.DecodeLayout(r, &j.Layout)
+	for range r.Count() {
 		j.Programs = append(j.Programs, job.Program{
 			First: job.Rank(r.U32()), Count: r.U32(), App: r.U32(), Offset: r.U32(),
 		})

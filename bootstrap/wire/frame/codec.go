@@ -1,6 +1,7 @@
 package frame
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 	"reflect"
@@ -104,12 +105,11 @@ func (r *Decoder) Charge(n int) {
 	}
 }
 
-// Fail refuses the payload. Only the first error counts.
+// Fail refuses the payload, unless err is nil. Only the first error counts.
 func (r *Decoder) Fail(err error) {
-	if r.err == nil {
-		r.err = err
+	if err != nil {
+		r.err, r.rest = cmp.Or(r.err, err), nil
 	}
-	r.rest = nil
 }
 
 // Byte takes one byte.
@@ -169,20 +169,8 @@ func (r *Decoder) Must(holds bool) {
 	}
 }
 
-// Within sets the error of r to ErrRange unless low <= n <= high.
-func Within[T ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~int](r *Decoder, n, low, high T) {
-	r.Must(low <= n && n <= high)
-}
-
 // Sum takes what Encoder.Sum writes.
 func (r *Decoder) Sum() uint64 { return r.Uint(math.MaxInt64) }
-
-// Raw fills an array.
-func (r *Decoder) Raw(into []byte) {
-	for i := range into {
-		into[i] = r.Byte()
-	}
-}
 
 // Bool takes a flag.
 func (r *Decoder) Bool() bool {
@@ -193,9 +181,9 @@ func (r *Decoder) Bool() bool {
 	return b == 1
 }
 
-// Bytes takes a length, of at most so much, and so many bytes. They are a part of the frame itself.
-func (r *Decoder) Bytes(most int) []byte {
-	n := r.Uint(uint64(most))
+// Bytes reads a length and so many bytes. They are a part of the frame itself.
+func (r *Decoder) Bytes() []byte {
+	n := r.Uint(math.MaxInt32)
 	if n > uint64(len(r.rest)) {
 		r.Fail(ErrShort)
 		return nil
@@ -208,12 +196,9 @@ func (r *Decoder) Bytes(most int) []byte {
 	return b
 }
 
-// Text takes a text of any length.
-func (r *Decoder) Text() string { return r.TextUpTo(math.MaxInt32) }
-
-// TextUpTo takes a text of at most so many bytes.
-func (r *Decoder) TextUpTo(most int) string {
-	b := r.Bytes(most)
+// Text reads a text.
+func (r *Decoder) Text() string {
+	b := r.Bytes()
 	if r.Charge((len(b) + wordSize - 1) &^ (wordSize - 1)); r.err != nil {
 		return ""
 	}
@@ -223,31 +208,33 @@ func (r *Decoder) TextUpTo(most int) string {
 // wordSize is what the allocator rounds up to, in bytes; the smallest that it has.
 const wordSize = 8
 
-// Count takes the number of elements that follow, each of which takes at least
-// least bytes: what cannot be there is refused before anything is allocated.
-func (r *Decoder) Count(least int) int {
+// Count reads the number of elements that follow. It fails if there are fewer bytes than elements, because each element
+// takes at least one byte.
+func (r *Decoder) Count() int {
 	n := r.Uint(math.MaxUint32)
-	if n*uint64(least) > uint64(len(r.rest)) {
+	if n > uint64(len(r.rest)) {
 		r.Fail(ErrShort)
 		return 0
 	}
 	return int(n)
 }
 
-// Texts takes a count and so many texts.
-func (r *Decoder) Texts() []string { return DecodeSlice(r, 1, r.Text) }
+// Texts reads a count and so many texts.
+func (r *Decoder) Texts() []string {
+	list := NewSlice[string](r)
+	for i := range list {
+		list[i] = r.Text()
+	}
+	return list
+}
 
-// DecodeSlice takes a count and so many elements, each of which takes at least least bytes. What
-// stays in frames for long, or has many elements, is a List instead.
-func DecodeSlice[T any](r *Decoder, least int, one func() T) []T {
-	n := r.Count(least)
+// NewSlice reads a count and returns a slice with so many elements, which the caller must read. A List is better if
+// there are many elements, or if they are kept for long.
+func NewSlice[T any](r *Decoder) []T {
+	n := r.Count()
 	r.Charge(n * int(reflect.TypeFor[T]().Size()))
 	if n == 0 || r.err != nil {
 		return nil
 	}
-	list := make([]T, n)
-	for i := 0; i < n && r.err == nil; i++ {
-		list[i] = one()
-	}
-	return list
+	return make([]T, n)
 }

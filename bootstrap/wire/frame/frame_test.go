@@ -39,7 +39,7 @@ func (m word) Encode(w *Encoder) {
 
 // words is a vocabulary of that message alone.
 var words = Vocabulary{kindWord: {Name: "Word", From: Child, Parse: func(r *Decoder) Message {
-	return word{r.U32(), r.Bool(), r.Text(), DecodeList[string, textCodec](r, 1, nil)}
+	return word{r.U32(), r.Bool(), r.Text(), DecodeList[string, textCodec](r, nil)}
 }}}
 
 func TestRefused(t *testing.T) {

@@ -139,19 +139,17 @@ func (l List[T, C]) Encode(w *Encoder) {
 	}
 }
 
-// DecodeList takes a list whose elements take at least least bytes each, and lets
-// check look at each; nil: there is nothing to check.
-func DecodeList[T any, C Codec[T]](r *Decoder, least int, check func(T) error) (l List[T, C]) {
-	n := r.Count(least)
+// DecodeList reads a list. If check is not nil, it is called with each element, and the list is refused if it returns
+// an error.
+func DecodeList[T any, C Codec[T]](r *Decoder, check func(T) error) (l List[T, C]) {
+	n := r.Count()
 	room, from := r.room, r.rest
 	r.room = math.MaxInt // an element is gone when it has been looked at
 	var c C
 	for range n {
 		v := c.Decode(r)
 		if r.err == nil && check != nil {
-			if err := check(v); err != nil {
-				r.Fail(err)
-			}
+			r.Fail(check(v))
 		}
 		if r.err != nil {
 			return l
@@ -179,6 +177,9 @@ func InOrder(limit uint64) func(first, count uint32) error {
 		return nil
 	}
 }
+
+// NewList returns a list of the given elements.
+func NewList[T any, C Codec[T]](items ...T) List[T, C] { return ListOf[T, C](slices.Values(items)) }
 
 // ListOf packs elements.
 func ListOf[T any, C Codec[T]](items iter.Seq[T]) (l List[T, C]) {

@@ -3,7 +3,6 @@
 package rankwire
 
 import (
-	"fmt"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/internal/job"
 )
@@ -17,6 +16,44 @@ type Collect struct {
 	Parcels Parcels
 }
 
+func (m Collect) Encode(w *frame.Encoder) {
+	w.U32(m.Op)
+	w.Byte(uint8(m.What))
+	w.U32(uint32(m.Root))
+	w.Text(m.Trouble)
+	EncodeParcels(w, &m.Parcels)
+}
+
+func (m *Collect) Decode(r *frame.Decoder) {
+	m.Op = r.U32()
+	m.What = Collective(r.Byte())
+	r.Must(m.What >= Barrier)
+	r.Must(m.What <= Resizing)
+	m.Root = job.Rank(r.U32())
+	m.Trouble = r.Text()
+	r.Must(len(m.Trouble) <= maxTrouble)
+	DecodeParcels(r, &m.Parcels)
+	if r.Err() != nil {
+		return
+	}
+	r.Must(m.Parcels.Size() <= MaxGather)
+	r.Must(m.Trouble == "" || m.Parcels.Len() == 0)
+}
+
+// KindCollect is the kind of a Collect.
+const KindCollect frame.Kind = 15
+
+// ParseCollect reads a Collect from r. If it fails, r.Err returns the error.
+func ParseCollect(r *frame.Decoder) frame.Message {
+	var m Collect
+	m.Decode(r)
+	return m
+}
+
+func (Collect) Kind() frame.Kind { return KindCollect }
+
+func (Collect) String() string { return "Collect" }
+
 // Release completes a collective for a subtree or a rank. Parcels are those for its ranks. The fields have the same
 // meaning as in Collect.
 type Release struct {
@@ -27,72 +64,40 @@ type Release struct {
 	Parcels Parcels
 }
 
-func (m Collect) Encode(w *frame.Encoder) {
-	w.U32(m.Op)
-	w.Byte(uint8(m.What))
-	w.U32(uint32(m.Root))
-	w.Text(m.Trouble)
-	m.Parcels.Encode(w)
-}
-
-func (m *Collect) Decode(r *frame.Decoder) {
-	m.Op = r.U32()
-	m.What = Collective(r.Byte())
-	frame.Within(r, m.What, Barrier, Resizing)
-	m.Root = job.Rank(r.U32())
-	m.Trouble = r.TextUpTo(maxTrouble)
-	m.Parcels = DecodeParcels(r)
-	frame.Within(r, m.Parcels.Size(), 0, MaxGather)
-	if r.Err() != nil {
-		return
-	}
-	r.Must(m.Trouble == "" || m.Parcels.Len() == 0)
-}
-
 func (m Release) Encode(w *frame.Encoder) {
 	w.U32(m.Op)
 	w.Byte(uint8(m.What))
 	w.U32(uint32(m.Root))
 	w.Text(m.Trouble)
-	m.Parcels.Encode(w)
+	EncodeParcels(w, &m.Parcels)
 }
 
 func (m *Release) Decode(r *frame.Decoder) {
 	m.Op = r.U32()
 	m.What = Collective(r.Byte())
-	frame.Within(r, m.What, Barrier, Resizing)
+	r.Must(m.What >= Barrier)
+	r.Must(m.What <= Resizing)
 	m.Root = job.Rank(r.U32())
-	m.Trouble = r.TextUpTo(maxTrouble)
-	m.Parcels = DecodeParcels(r)
-	frame.Within(r, m.Parcels.Size(), 0, MaxGather)
+	m.Trouble = r.Text()
+	r.Must(len(m.Trouble) <= maxTrouble)
+	DecodeParcels(r, &m.Parcels)
 	if r.Err() != nil {
 		return
 	}
+	r.Must(m.Parcels.Size() <= MaxGather)
 	r.Must(m.Trouble == "" || m.Parcels.Len() == 0)
 }
 
-// Kind returns KindCollect.
-func (Collect) Kind() frame.Kind { return KindCollect }
+// KindRelease is the kind of a Release.
+const KindRelease frame.Kind = 16
 
-func parseCollect(r *frame.Decoder) frame.Message {
-	var m Collect
-	m.Decode(r)
-	return m
-}
-
-func (m Collect) String() string {
-	return fmt.Sprintf("Collect op=%v what=%v root=%v trouble=%q parcels=%d", m.Op, m.What, m.Root, m.Trouble, m.Parcels.Len())
-}
-
-// Kind returns KindRelease.
-func (Release) Kind() frame.Kind { return KindRelease }
-
-func parseRelease(r *frame.Decoder) frame.Message {
+// ParseRelease reads a Release from r. If it fails, r.Err returns the error.
+func ParseRelease(r *frame.Decoder) frame.Message {
 	var m Release
 	m.Decode(r)
 	return m
 }
 
-func (m Release) String() string {
-	return fmt.Sprintf("Release op=%v what=%v root=%v trouble=%q parcels=%d", m.Op, m.What, m.Root, m.Trouble, m.Parcels.Len())
-}
+func (Release) Kind() frame.Kind { return KindRelease }
+
+func (Release) String() string { return "Release" }

@@ -38,9 +38,9 @@ var dense = map[frame.Kind]func(size int) []frame.Message{
 	},
 	KindSpawnJob: func(int) []frame.Message {
 		one := Command{Argv: NewStrings(""), Ranks: 1}
-		argv := Command{Argv: frametest.Repeat[string, stringCodec](maxSpawn-100, ""), Ranks: 1}
-		many := frametest.Repeat[Command, commandCodec](maxSpawn/5, one)
-		pairs := frametest.Repeat[job.KeyValue, keyValueCodec](maxSpawn/2-100, job.KeyValue{})
+		argv := Command{Argv: frametest.Repeat[string, StringsCodec](maxSpawn-100, ""), Ranks: 1}
+		many := frametest.Repeat[Command, CommandsCodec](maxSpawn/5, one)
+		pairs := frametest.Repeat[job.KeyValue, PairsCodec](maxSpawn/2-100, job.KeyValue{})
 		return []frame.Message{
 			SpawnJob{Commands: NewCommands(argv)}, SpawnJob{Commands: many},
 			SpawnJob{Commands: NewCommands(one), Preput: pairs},
@@ -68,5 +68,5 @@ var dense = map[frame.Kind]func(size int) []frame.Message{
 }
 
 func manyParcels(size int) Parcels {
-	return frametest.Repeat[Parcel, parcelCodec](size/3, Parcel{To: Everyone})
+	return frametest.Repeat[Parcel, ParcelsCodec](size/3, Parcel{To: Everyone})
 }

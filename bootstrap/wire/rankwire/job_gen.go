@@ -3,17 +3,37 @@
 package rankwire
 
 import (
-	"fmt"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/internal/job"
-	"math"
-	"slices"
 )
 
 // Tally carries the statistics of a rank or of a subtree. An agent sends it before Exit.
 type Tally struct {
 	Of *job.Tally
 }
+
+func (m Tally) Encode(w *frame.Encoder) {
+	EncodeTally(w, m.Of)
+}
+
+func (m *Tally) Decode(r *frame.Decoder) {
+	m.Of = new(job.Tally)
+	DecodeTally(r, m.Of)
+}
+
+// KindTally is the kind of a Tally.
+const KindTally frame.Kind = 18
+
+// ParseTally reads a Tally from r. If it fails, r.Err returns the error.
+func ParseTally(r *frame.Decoder) frame.Message {
+	var m Tally
+	m.Decode(r)
+	return m
+}
+
+func (Tally) Kind() frame.Kind { return KindTally }
+
+func (Tally) String() string { return "Tally" }
 
 // Name carries a request to the root's table of named ports (MPI's name service), and the answer back to the rank.
 type Name struct {
@@ -25,63 +45,6 @@ type Name struct {
 	Wait    bool // of NameLookup: the answer is delayed until the service has a port
 	Once    bool // of NamePublish: the first lookup removes the port
 	Done    bool // in the answer: the operation has succeeded
-}
-
-// Notice is a message for the user about something that does not end the job. A rank leaves Host empty.
-type Notice struct {
-	Host, Text string
-}
-
-// Command is one program of a SpawnJob.
-type Command struct {
-	Argv  Strings // the program and its arguments
-	Env   Strings // NAME=VALUE, added to the environment of the spawning rank's program
-	Ranks uint32
-	Dir   string // working directory; empty for that of the spawning rank
-}
-
-// Commands is a list of programs. Each has at least one element in Argv and at least one rank. Together they have at
-// most job.MaxRanks ranks.
-type Commands = frame.List[Command, commandCodec]
-
-type commandCodec struct{}
-
-// NewCommands returns a list of the given elements.
-func NewCommands(list ...Command) Commands {
-	return frame.ListOf[Command, commandCodec](slices.Values(list))
-}
-
-// SpawnJob is the request of a rank to start more programs (MPI_Comm_spawn). It is passed to the root, which starts
-// them as a separate job.
-type SpawnJob struct {
-	Rank     job.Slot // the spawning rank
-	Commands Commands
-	Preput   Pairs // initial contents of the new job's KVS
-}
-
-// JobSpawned is the reply to a SpawnJob. If Refused is empty, all ranks of the new job run. Otherwise the job could not
-// be started, and Refused gives the reason.
-type JobSpawned struct {
-	Rank      job.Slot // the spawning rank
-	JobID     string   // of the new job
-	Namespace string   // PMIx namespace of the new job
-	Refused   string
-}
-
-// Failures lists ranks that have failed in a job that continues without them. Up the tree, the ranks are of the
-// sender's subtree. Down the tree and to a rank, they are of the whole job. A link carries each rank once in each
-// direction.
-type Failures struct {
-	Ranks SlotSpans
-}
-
-func (m Tally) Encode(w *frame.Encoder) {
-	EncodeTally(w, m.Of)
-}
-
-func (m *Tally) Decode(r *frame.Decoder) {
-	m.Of = new(job.Tally)
-	DecodeTally(r, m.Of)
 }
 
 func (m Name) Encode(w *frame.Encoder) {
@@ -99,9 +62,12 @@ func (m *Name) Decode(r *frame.Decoder) {
 	m.Rank = job.Slot(r.U32())
 	m.ID = r.U32()
 	m.Do = Naming(r.Byte())
-	frame.Within(r, m.Do, NamePublish, NameLookup)
-	m.Service = r.TextUpTo(maxService)
-	m.Port = r.TextUpTo(MaxPort)
+	r.Must(m.Do >= NamePublish)
+	r.Must(m.Do <= NameLookup)
+	m.Service = r.Text()
+	r.Must(len(m.Service) <= maxService)
+	m.Port = r.Text()
+	r.Must(len(m.Port) <= MaxPort)
 	m.Wait = r.Bool()
 	m.Once = r.Bool()
 	m.Done = r.Bool()
@@ -112,60 +78,150 @@ func (m *Name) Decode(r *frame.Decoder) {
 	r.Must(!m.Once || m.Do == NamePublish)
 }
 
+// KindName is the kind of a Name.
+const KindName frame.Kind = 20
+
+// ParseName reads a Name from r. If it fails, r.Err returns the error.
+func ParseName(r *frame.Decoder) frame.Message {
+	var m Name
+	m.Decode(r)
+	return m
+}
+
+func (Name) Kind() frame.Kind { return KindName }
+
+func (Name) String() string { return "Name" }
+
+// Notice is a message for the user about something that does not end the job. A rank leaves Host empty.
+type Notice struct {
+	Host, Text string
+}
+
 func (m Notice) Encode(w *frame.Encoder) {
 	w.Text(m.Host[:min(len(m.Host), frame.MaxUserText)])
 	w.Text(m.Text[:min(len(m.Text), frame.MaxUserText)])
 }
 
 func (m *Notice) Decode(r *frame.Decoder) {
-	m.Host = r.TextUpTo(frame.MaxUserText)
-	m.Text = r.TextUpTo(frame.MaxUserText)
+	m.Host = r.Text()
+	r.Must(len(m.Host) <= frame.MaxUserText)
+	m.Text = r.Text()
+	r.Must(len(m.Text) <= frame.MaxUserText)
+}
+
+// KindNotice is the kind of a Notice.
+const KindNotice frame.Kind = 21
+
+// ParseNotice reads a Notice from r. If it fails, r.Err returns the error.
+func ParseNotice(r *frame.Decoder) frame.Message {
+	var m Notice
+	m.Decode(r)
+	return m
+}
+
+func (Notice) Kind() frame.Kind { return KindNotice }
+
+func (Notice) String() string { return "Notice" }
+
+// Command is one program of a SpawnJob.
+type Command struct {
+	Argv  Strings // the program and its arguments
+	Env   Strings // NAME=VALUE, added to the environment of the spawning rank's program
+	Ranks uint32
+	Dir   string // working directory; empty for that of the spawning rank
 }
 
 func (m Command) Encode(w *frame.Encoder) {
-	m.Argv.Encode(w)
-	m.Env.Encode(w)
+	EncodeStrings(w, &m.Argv)
+	EncodeStrings(w, &m.Env)
 	w.U32(m.Ranks)
 	w.Text(m.Dir)
 }
 
 func (m *Command) Decode(r *frame.Decoder) {
-	m.Argv = DecodeStrings(r)
-	m.Env = DecodeStrings(r)
+	DecodeStrings(r, &m.Argv)
+	DecodeStrings(r, &m.Env)
 	m.Ranks = r.U32()
-	frame.Within(r, m.Ranks, 0, job.MaxRanks)
-	m.Dir = r.TextUpTo(maxSpawnWord)
+	r.Must(m.Ranks <= job.MaxRanks)
+	m.Dir = r.Text()
+	r.Must(len(m.Dir) <= maxSpawnWord)
 }
 
-func (commandCodec) Encode(w *frame.Encoder, m Command) {
+// Commands is a list of programs. Each has at least one element in Argv and at least one rank. Together they have at
+// most job.MaxRanks ranks.
+type Commands = frame.List[Command, CommandsCodec]
+
+// CommandsCodec encodes and decodes elements of Commands.
+type CommandsCodec struct{}
+
+func (CommandsCodec) Encode(w *frame.Encoder, m Command) {
 	m.Encode(w)
 }
 
-func (commandCodec) Decode(r *frame.Decoder) (m Command) {
+func (CommandsCodec) Decode(r *frame.Decoder) (m Command) {
 	m.Decode(r)
 	return m
 }
 
-// DecodeCommands reads a list from r and checks its elements. If it fails, r.Err returns the error.
-func DecodeCommands(r *frame.Decoder) Commands {
-	return frame.DecodeList[Command, commandCodec](r, 4, spawnable())
+// NewCommands returns a list of the given elements.
+func NewCommands(list ...Command) Commands {
+	return frame.NewList[Command, CommandsCodec](list...)
+}
+
+// EncodeCommands appends the encoded form of m to w.
+func EncodeCommands(w *frame.Encoder, m *Commands) { m.Encode(w) }
+
+// DecodeCommands reads m from r and checks its elements. If it fails, r.Err returns the error.
+func DecodeCommands(r *frame.Decoder, m *Commands) {
+	*m = frame.DecodeList[Command, CommandsCodec](r, spawnable())
+}
+
+// SpawnJob is the request of a rank to start more programs (MPI_Comm_spawn). It is passed to the root, which starts
+// them as a separate job.
+type SpawnJob struct {
+	Rank     job.Slot // the spawning rank
+	Commands Commands
+	Preput   Pairs // initial contents of the new job's KVS
 }
 
 func (m SpawnJob) Encode(w *frame.Encoder) {
 	w.U32(uint32(m.Rank))
-	m.Commands.Encode(w)
-	m.Preput.Encode(w)
+	EncodeCommands(w, &m.Commands)
+	EncodePairs(w, &m.Preput)
 }
 
 func (m *SpawnJob) Decode(r *frame.Decoder) {
 	m.Rank = job.Slot(r.U32())
-	m.Commands = DecodeCommands(r)
-	frame.Within(r, m.Commands.Len(), 1, math.MaxInt32)
-	m.Preput = DecodePairs(r)
+	DecodeCommands(r, &m.Commands)
+	r.Must(m.Commands.Len() >= 1)
+	DecodePairs(r, &m.Preput)
 	if r.Err() != nil {
 		return
 	}
 	r.Must(m.Commands.Size()+m.Preput.Size() <= maxSpawn)
+}
+
+// KindSpawnJob is the kind of a SpawnJob.
+const KindSpawnJob frame.Kind = 30
+
+// ParseSpawnJob reads a SpawnJob from r. If it fails, r.Err returns the error.
+func ParseSpawnJob(r *frame.Decoder) frame.Message {
+	var m SpawnJob
+	m.Decode(r)
+	return m
+}
+
+func (SpawnJob) Kind() frame.Kind { return KindSpawnJob }
+
+func (SpawnJob) String() string { return "SpawnJob" }
+
+// JobSpawned is the reply to a SpawnJob. If Refused is empty, all ranks of the new job run. Otherwise the job could not
+// be started, and Refused gives the reason.
+type JobSpawned struct {
+	Rank      job.Slot // the spawning rank
+	JobID     string   // of the new job
+	Namespace string   // PMIx namespace of the new job
+	Refused   string
 }
 
 func (m JobSpawned) Encode(w *frame.Encoder) {
@@ -177,92 +233,54 @@ func (m JobSpawned) Encode(w *frame.Encoder) {
 
 func (m *JobSpawned) Decode(r *frame.Decoder) {
 	m.Rank = job.Slot(r.U32())
-	m.JobID = r.TextUpTo(maxJobID)
-	m.Namespace = r.TextUpTo(maxNamespace)
-	m.Refused = r.TextUpTo(maxRefusal)
+	m.JobID = r.Text()
+	r.Must(len(m.JobID) <= maxJobID)
+	m.Namespace = r.Text()
+	r.Must(len(m.Namespace) <= maxNamespace)
+	m.Refused = r.Text()
+	r.Must(len(m.Refused) <= maxRefusal)
 }
 
-func (m Failures) Encode(w *frame.Encoder) {
-	m.Ranks.Encode(w)
-}
+// KindJobSpawned is the kind of a JobSpawned.
+const KindJobSpawned frame.Kind = 31
 
-func (m *Failures) Decode(r *frame.Decoder) {
-	m.Ranks = DecodeSlotSpans(r)
-	frame.Within(r, m.Ranks.Len(), 1, math.MaxInt32)
-}
-
-// Kind returns KindTally.
-func (Tally) Kind() frame.Kind { return KindTally }
-
-func parseTally(r *frame.Decoder) frame.Message {
-	var m Tally
-	m.Decode(r)
-	return m
-}
-
-func (Tally) String() string { return "Tally" }
-
-// Kind returns KindName.
-func (Name) Kind() frame.Kind { return KindName }
-
-func parseName(r *frame.Decoder) frame.Message {
-	var m Name
-	m.Decode(r)
-	return m
-}
-
-func (m Name) String() string {
-	return fmt.Sprintf("Name rank=%v id=%v do=%v service=%q port=%q wait=%v once=%v done=%v", m.Rank, m.ID, m.Do, m.Service, m.Port, m.Wait, m.Once, m.Done)
-}
-
-// Kind returns KindNotice.
-func (Notice) Kind() frame.Kind { return KindNotice }
-
-func parseNotice(r *frame.Decoder) frame.Message {
-	var m Notice
-	m.Decode(r)
-	return m
-}
-
-func (m Notice) String() string {
-	return fmt.Sprintf("Notice host=%q text=%q", m.Host, m.Text)
-}
-
-// Kind returns KindSpawnJob.
-func (SpawnJob) Kind() frame.Kind { return KindSpawnJob }
-
-func parseSpawnJob(r *frame.Decoder) frame.Message {
-	var m SpawnJob
-	m.Decode(r)
-	return m
-}
-
-func (m SpawnJob) String() string {
-	return fmt.Sprintf("SpawnJob rank=%v commands=%d preput=%d", m.Rank, m.Commands.Len(), m.Preput.Len())
-}
-
-// Kind returns KindJobSpawned.
-func (JobSpawned) Kind() frame.Kind { return KindJobSpawned }
-
-func parseJobSpawned(r *frame.Decoder) frame.Message {
+// ParseJobSpawned reads a JobSpawned from r. If it fails, r.Err returns the error.
+func ParseJobSpawned(r *frame.Decoder) frame.Message {
 	var m JobSpawned
 	m.Decode(r)
 	return m
 }
 
-func (m JobSpawned) String() string {
-	return fmt.Sprintf("JobSpawned rank=%v jobid=%q namespace=%q refused=%q", m.Rank, m.JobID, m.Namespace, m.Refused)
+func (JobSpawned) Kind() frame.Kind { return KindJobSpawned }
+
+func (JobSpawned) String() string { return "JobSpawned" }
+
+// Failures lists ranks that have failed in a job that continues without them. Up the tree, the ranks are of the
+// sender's subtree. Down the tree and to a rank, they are of the whole job. A link carries each rank once in each
+// direction.
+type Failures struct {
+	Ranks SlotSpans
 }
 
-// Kind returns KindFailures.
-func (Failures) Kind() frame.Kind { return KindFailures }
+func (m Failures) Encode(w *frame.Encoder) {
+	EncodeSlotSpans(w, &m.Ranks)
+}
 
-func parseFailures(r *frame.Decoder) frame.Message {
+func (m *Failures) Decode(r *frame.Decoder) {
+	DecodeSlotSpans(r, &m.Ranks)
+	r.Must(m.Ranks.Len() >= 1)
+}
+
+// KindFailures is the kind of a Failures.
+const KindFailures frame.Kind = 33
+
+// ParseFailures reads a Failures from r. If it fails, r.Err returns the error.
+func ParseFailures(r *frame.Decoder) frame.Message {
 	var m Failures
 	m.Decode(r)
 	return m
 }
 
-func (m Failures) String() string {
-	return fmt.Sprintf("Failures ranks=%d", m.Ranks.Len())
-}
+func (Failures) Kind() frame.Kind { return KindFailures }
+
+func (Failures) String() string { return "Failures" }

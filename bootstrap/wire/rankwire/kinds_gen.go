@@ -6,90 +6,74 @@ import (
 	"ibrun/bootstrap/wire/frame"
 )
 
-// Limits of messages and their fields.
-const (
-	MaxKey           = 1 << 10  // bytes of a key of the key-value store, without its prefix
-	MaxMark          = 4        // bytes of the prefix of a key, which names the program of the rank that put the key
-	MaxValue         = 1 << 20  // bytes of a value
-	MaxGather        = 48 << 20 // encoded bytes of all parcels or values of one message
-	maxTrouble       = 1 << 10  // bytes of a text that explains an error to a rank or to the user
-	maxService       = 1 << 10  // bytes of the name of a service; PMI accepts no longer line
-	MaxPort          = 1 << 16  // bytes of the name of a port
-	maxSpawn         = 4 << 20  // encoded bytes of the programs and key-value pairs of a SpawnJob
-	maxSpawnWord     = 1 << 16  // bytes of an argument, variable, directory, key or value of a SpawnJob
-	maxRefusal       = 1 << 12  // bytes of the reason for a refusal in JobSpawned
-	maxJobID         = 16       // bytes of the ID of a spawned job
-	maxNamespace     = 64       // bytes of the PMIx namespace of a spawned job
-	MaxRows          = 1024     // rows of Standings
-	MaxGroups        = 64       // groups of Standings
-	MaxSpans         = 64       // spans of ranks in a group of Standings
-	MaxStack         = 4 << 10  // bytes of the stack of a group of Standings
-	MaxSignal        = 64       // the highest number of a signal
-	MaxFailedDaemons = 256      // failed daemons that DaemonEnds lists
-	MaxDaemonText    = 256      // bytes of the host, and of the cause, in FailedDaemon
-	MaxToolPiece     = 32 << 10 // bytes of the data of a ToolPiece
-)
-
-// Kinds of messages.
-const (
-	KindAsk        frame.Kind = 13
-	KindAnswer     frame.Kind = 14
-	KindCollect    frame.Kind = 15
-	KindRelease    frame.Kind = 16
-	KindTally      frame.Kind = 18
-	KindName       frame.Kind = 20
-	KindNotice     frame.Kind = 21
-	KindSpawnJob   frame.Kind = 30
-	KindJobSpawned frame.Kind = 31
-	KindFailures   frame.Kind = 33
-	KindHello      frame.Kind = 64
-	KindWelcome    frame.Kind = 65
-	KindPublish    frame.Kind = 66
-	KindPut        frame.Kind = 67
-	KindPutDone    frame.Kind = 68
-	KindPair       frame.Kind = 69
-	KindAbort      frame.Kind = 70
-	KindFinalize   frame.Kind = 71
-	KindLater      frame.Kind = 72
-	KindWanted     frame.Kind = 73
-	KindRefused    frame.Kind = 74
-	KindRestarted  frame.Kind = 75
-	KindRollback   frame.Kind = 85
-	KindResize     frame.Kind = 86
-	KindMember     frame.Kind = 105
-	KindToolPiece  frame.Kind = 106
-	KindToolRoom   frame.Kind = 107
-	KindFollow     frame.Kind = 117
-)
-
-// Vocabulary contains the kinds that a rank and its agent send to each other.
+// Vocabulary contains the kinds of messages that two ends of a connection send to each other.
 var Vocabulary = frame.Vocabulary{
-	KindAsk:        {Name: "Ask", From: frame.Rank, Parse: parseAsk},
-	KindAnswer:     {Name: "Answer", From: frame.Agent, Parse: parseAnswer},
-	KindCollect:    {Name: "Collect", From: frame.Rank, Parse: parseCollect},
-	KindRelease:    {Name: "Release", From: frame.Agent, Parse: parseRelease},
-	KindTally:      {Name: "Tally", From: frame.Rank, Parse: parseTally},
-	KindName:       {Name: "Name", From: frame.Rank | frame.Agent, Parse: parseName},
-	KindNotice:     {Name: "Notice", From: frame.Rank, Parse: parseNotice},
-	KindSpawnJob:   {Name: "SpawnJob", From: frame.Rank, Parse: parseSpawnJob},
-	KindJobSpawned: {Name: "JobSpawned", From: frame.Agent, Parse: parseJobSpawned},
-	KindFailures:   {Name: "Failures", From: frame.Agent, Parse: parseFailures},
-	KindHello:      {Name: "Hello", From: frame.Rank, Parse: parseHello},
-	KindWelcome:    {Name: "Welcome", From: frame.Agent, Parse: parseWelcome, Once: true},
-	KindPublish:    {Name: "Publish", From: frame.Rank, Parse: parsePublish},
-	KindPut:        {Name: "Put", From: frame.Rank, Parse: parsePut},
-	KindPutDone:    {Name: "PutDone", From: frame.Agent, Parse: parsePutDone},
-	KindPair:       {Name: "Pair", From: frame.Rank | frame.Agent, Parse: parsePair},
-	KindAbort:      {Name: "Abort", From: frame.Rank, Parse: parseAbort},
-	KindFinalize:   {Name: "Finalize", From: frame.Rank, Parse: parseFinalize},
-	KindLater:      {Name: "Later", From: frame.Rank, Parse: parseLater},
-	KindWanted:     {Name: "Wanted", From: frame.Agent, Parse: parseWanted},
-	KindRefused:    {Name: "Refused", From: frame.Agent, Parse: parseRefused},
-	KindRestarted:  {Name: "Restarted", From: frame.Agent, Parse: parseRestarted},
-	KindRollback:   {Name: "Rollback", From: frame.Rank, Parse: parseRollback},
-	KindResize:     {Name: "Resize", From: frame.Agent, Parse: parseResize},
-	KindMember:     {Name: "Member", From: frame.Agent, Parse: parseMember, Once: true},
-	KindToolPiece:  {Name: "ToolPiece", From: frame.Rank | frame.Agent, Parse: parseToolPiece},
-	KindToolRoom:   {Name: "ToolRoom", From: frame.Rank | frame.Agent, Parse: parseToolRoom},
-	KindFollow:     {Name: "Follow", From: frame.Rank | frame.Agent, Parse: parseFollow},
+	KindAsk:        {Name: "Ask", From: frame.Rank, Parse: ParseAsk, Once: false},
+	KindAnswer:     {Name: "Answer", From: frame.Agent, Parse: ParseAnswer, Once: false},
+	KindCollect:    {Name: "Collect", From: frame.Rank, Parse: ParseCollect, Once: false},
+	KindRelease:    {Name: "Release", From: frame.Agent, Parse: ParseRelease, Once: false},
+	KindTally:      {Name: "Tally", From: frame.Rank, Parse: ParseTally, Once: false},
+	KindName:       {Name: "Name", From: frame.Rank | frame.Agent, Parse: ParseName, Once: false},
+	KindNotice:     {Name: "Notice", From: frame.Rank, Parse: ParseNotice, Once: false},
+	KindSpawnJob:   {Name: "SpawnJob", From: frame.Rank, Parse: ParseSpawnJob, Once: false},
+	KindJobSpawned: {Name: "JobSpawned", From: frame.Agent, Parse: ParseJobSpawned, Once: false},
+	KindFailures:   {Name: "Failures", From: frame.Agent, Parse: ParseFailures, Once: false},
+	KindHello:      {Name: "Hello", From: frame.Rank, Parse: ParseHello, Once: false},
+	KindWelcome:    {Name: "Welcome", From: frame.Agent, Parse: ParseWelcome, Once: true},
+	KindPublish:    {Name: "Publish", From: frame.Rank, Parse: ParsePublish, Once: false},
+	KindPut:        {Name: "Put", From: frame.Rank, Parse: ParsePut, Once: false},
+	KindPutDone:    {Name: "PutDone", From: frame.Agent, Parse: ParsePutDone, Once: false},
+	KindPair:       {Name: "Pair", From: frame.Rank | frame.Agent, Parse: ParsePair, Once: false},
+	KindAbort:      {Name: "Abort", From: frame.Rank, Parse: ParseAbort, Once: false},
+	KindFinalize:   {Name: "Finalize", From: frame.Rank, Parse: ParseFinalize, Once: false},
+	KindLater:      {Name: "Later", From: frame.Rank, Parse: ParseLater, Once: false},
+	KindWanted:     {Name: "Wanted", From: frame.Agent, Parse: ParseWanted, Once: false},
+	KindRefused:    {Name: "Refused", From: frame.Agent, Parse: ParseRefused, Once: false},
+	KindRestarted:  {Name: "Restarted", From: frame.Agent, Parse: ParseRestarted, Once: false},
+	KindRollback:   {Name: "Rollback", From: frame.Rank, Parse: ParseRollback, Once: false},
+	KindResize:     {Name: "Resize", From: frame.Agent, Parse: ParseResize, Once: false},
+	KindMember:     {Name: "Member", From: frame.Agent, Parse: ParseMember, Once: true},
+	KindToolPiece:  {Name: "ToolPiece", From: frame.Rank | frame.Agent, Parse: ParseToolPiece, Once: false},
+	KindToolRoom:   {Name: "ToolRoom", From: frame.Rank | frame.Agent, Parse: ParseToolRoom, Once: false},
+	KindFollow:     {Name: "Follow", From: frame.Rank | frame.Agent, Parse: ParseFollow, Once: false},
 }
+
+const MaxKey = 1 << 10 // bytes of a key of the key-value store, without its prefix
+
+const MaxMark = 4 // bytes of the prefix of a key, which names the program of the rank that put the key
+
+const MaxValue = 1 << 20 // bytes of a value
+
+const MaxGather = 48 << 20 // encoded bytes of all parcels or values of one message
+
+const maxTrouble = 1 << 10 // bytes of a text that explains an error to a rank or to the user
+
+const maxService = 1 << 10 // bytes of the name of a service; PMI accepts no longer line
+
+const MaxPort = 1 << 16 // bytes of the name of a port
+
+const maxSpawn = 4 << 20 // encoded bytes of the programs and key-value pairs of a SpawnJob
+
+const maxSpawnWord = 1 << 16 // bytes of an argument, variable, directory, key or value of a SpawnJob
+
+const maxRefusal = 1 << 12 // bytes of the reason for a refusal in JobSpawned
+
+const maxJobID = 16 // bytes of the ID of a spawned job
+
+const maxNamespace = 64 // bytes of the PMIx namespace of a spawned job
+
+const MaxRows = 1024 // rows of Standings
+
+const MaxGroups = 64 // groups of Standings
+
+const MaxSpans = 64 // spans of ranks in a group of Standings
+
+const MaxStack = 4 << 10 // bytes of the stack of a group of Standings
+
+const MaxSignal = 64 // the highest number of a signal
+
+const MaxFailedDaemons = 256 // failed daemons that DaemonEnds lists
+
+const MaxDaemonText = 256 // bytes of the host, and of the cause, in FailedDaemon
+
+const MaxToolPiece = 32 << 10 // bytes of the data of a ToolPiece

@@ -3,7 +3,6 @@
 package rankwire
 
 import (
-	"fmt"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/internal/job"
 )
@@ -17,15 +16,6 @@ type Ask struct {
 	Fresh bool   // Rank must prove to its agent that it runs before the agent answers
 }
 
-// Answer is the reply to an Ask. It takes the route of the Ask in reverse. Rank, Key and Fresh are those of the Ask.
-type Answer struct {
-	Rank  job.Slot
-	Key   string
-	Fresh bool
-	What  Answered
-	Value []byte // a node block in the form of package fabric, or a value of the KVS
-}
-
 func (m Ask) Encode(w *frame.Encoder) {
 	w.U32(uint32(m.Rank))
 	w.Text(m.Key)
@@ -35,9 +25,33 @@ func (m Ask) Encode(w *frame.Encoder) {
 
 func (m *Ask) Decode(r *frame.Decoder) {
 	m.Rank = job.Slot(r.U32())
-	m.Key = r.TextUpTo(MaxMark + MaxKey)
+	m.Key = r.Text()
+	r.Must(len(m.Key) <= MaxMark+MaxKey)
 	m.Least = r.U16()
 	m.Fresh = r.Bool()
+}
+
+// KindAsk is the kind of a Ask.
+const KindAsk frame.Kind = 13
+
+// ParseAsk reads a Ask from r. If it fails, r.Err returns the error.
+func ParseAsk(r *frame.Decoder) frame.Message {
+	var m Ask
+	m.Decode(r)
+	return m
+}
+
+func (Ask) Kind() frame.Kind { return KindAsk }
+
+func (Ask) String() string { return "Ask" }
+
+// Answer is the reply to an Ask. It takes the route of the Ask in reverse. Rank, Key and Fresh are those of the Ask.
+type Answer struct {
+	Rank  job.Slot
+	Key   string
+	Fresh bool
+	What  Answered
+	Value []byte // a node block in the form of package fabric, or a value of the KVS
 }
 
 func (m Answer) Encode(w *frame.Encoder) {
@@ -50,39 +64,30 @@ func (m Answer) Encode(w *frame.Encoder) {
 
 func (m *Answer) Decode(r *frame.Decoder) {
 	m.Rank = job.Slot(r.U32())
-	m.Key = r.TextUpTo(MaxMark + MaxKey)
+	m.Key = r.Text()
+	r.Must(len(m.Key) <= MaxMark+MaxKey)
 	m.Fresh = r.Bool()
 	m.What = Answered(r.Byte())
-	frame.Within(r, m.What, Found, NoRank)
-	m.Value = r.Bytes(MaxValue)
+	r.Must(m.What >= Found)
+	r.Must(m.What <= NoRank)
+	m.Value = r.Bytes()
+	r.Must(len(m.Value) <= MaxValue)
 	if r.Err() != nil {
 		return
 	}
 	r.Must(m.What == Found || len(m.Value) == 0)
 }
 
-// Kind returns KindAsk.
-func (Ask) Kind() frame.Kind { return KindAsk }
+// KindAnswer is the kind of a Answer.
+const KindAnswer frame.Kind = 14
 
-func parseAsk(r *frame.Decoder) frame.Message {
-	var m Ask
-	m.Decode(r)
-	return m
-}
-
-func (m Ask) String() string {
-	return fmt.Sprintf("Ask rank=%v key=%q least=%v fresh=%v", m.Rank, m.Key, m.Least, m.Fresh)
-}
-
-// Kind returns KindAnswer.
-func (Answer) Kind() frame.Kind { return KindAnswer }
-
-func parseAnswer(r *frame.Decoder) frame.Message {
+// ParseAnswer reads a Answer from r. If it fails, r.Err returns the error.
+func ParseAnswer(r *frame.Decoder) frame.Message {
 	var m Answer
 	m.Decode(r)
 	return m
 }
 
-func (m Answer) String() string {
-	return fmt.Sprintf("Answer rank=%v key=%q fresh=%v what=%v value=%d", m.Rank, m.Key, m.Fresh, m.What, len(m.Value))
-}
+func (Answer) Kind() frame.Kind { return KindAnswer }
+
+func (Answer) String() string { return "Answer" }

@@ -24,18 +24,26 @@ func spawnable() func(Command) error {
 }
 
 // EncodeTuple appends t to w, in the form that package fabric defines.
-func EncodeTuple(w *frame.Encoder, t fabric.Tuple) { w.Bytes(t.Append(nil)) }
+func EncodeTuple(w *frame.Encoder, t *fabric.Tuple) { w.Bytes(t.Append(nil)) }
 
-// DecodeTuple reads a tuple from r. If it fails, r.Err returns the error.
-func DecodeTuple(r *frame.Decoder) fabric.Tuple {
-	raw := r.Bytes(fabric.MaxTuple)
-	t, n, err := fabric.ParseTuple(raw)
+// DecodeTuple reads t from r. If it fails, r.Err returns the error.
+func DecodeTuple(r *frame.Decoder, t *fabric.Tuple) {
+	raw := r.Bytes()
+	tuple, n, err := fabric.ParseTuple(raw)
 	r.Must(err == nil && n == len(raw))
-	return t
+	*t = tuple
+}
+
+// EncodeValues appends the encoded form of v to w.
+func EncodeValues(w *frame.Encoder, v *frame.Values) { v.Encode(w) }
+
+// DecodeValues reads v from r. If it fails, r.Err returns the error.
+func DecodeValues(r *frame.Decoder, v *frame.Values) {
+	*v = frame.DecodeList[[]byte, frame.ValueCodec](r, nil)
 }
 
 // EncodeLayout appends the encoded form of l to w.
-func EncodeLayout(w *frame.Encoder, l job.Layout) {
+func EncodeLayout(w *frame.Encoder, l *job.Layout) {
 	w.U32(l.Plane())
 	w.Uint(uint64(l.Len()))
 	for s := range l.Shares() {
@@ -50,13 +58,13 @@ func EncodeLayout(w *frame.Encoder, l job.Layout) {
 	}
 }
 
-// DecodeLayout reads a layout from r. If it fails, r.Err returns the error.
-func DecodeLayout(r *frame.Decoder) job.Layout {
+// DecodeLayout reads l from r. If it fails, r.Err returns the error.
+func DecodeLayout(r *frame.Decoder, l *job.Layout) {
 	plane := r.U32()
 	nodes, ranks := uint64(0), uint64(0)
-	n := r.Count(2)
+	n := r.Count()
 	r.Charge((n + 1) * job.ShareSize)
-	l := job.LayoutOf(n, func(yield func(job.Share) bool) {
+	*l = job.LayoutOf(n, func(yield func(job.Share) bool) {
 		for range n {
 			s := job.Share{Nodes: r.U32(), Ranks: r.U32()}
 			nodes, ranks = nodes+uint64(s.Nodes), ranks+uint64(s.Nodes)*uint64(s.Ranks)
@@ -71,22 +79,18 @@ func DecodeLayout(r *frame.Decoder) job.Layout {
 	if r.Err() == nil && l.Len() != n {
 		r.Fail(frame.ErrCanonical)
 	}
-	return decodeOrder(r, l.Dealt(plane))
-}
-
-// decodeOrder reads the order of ranks from r and returns l with this order. If the encoded order is empty, it returns
-// l unchanged.
-func decodeOrder(r *frame.Decoder, l job.Layout) job.Layout {
-	order := frame.DecodeSlice(r, 3, func() job.Stretch {
-		return job.Stretch{Node: job.NodeIndex(r.U32()), Nodes: r.U32(), Ranks: r.U32()}
-	})
+	*l = l.Dealt(plane)
+	order := frame.NewSlice[job.Stretch](r)
+	for i := range order {
+		order[i] = job.Stretch{Node: job.NodeIndex(r.U32()), Nodes: r.U32(), Ranks: r.U32()}
+	}
 	r.Charge(len(order) * job.StretchSize)
 	if len(order) == 0 || r.Err() != nil {
-		return l
+		return
 	}
 	ordered, ok := l.Ordered(order)
-	if !ok || l.Plane() != 0 {
+	if !ok || plane != 0 {
 		r.Fail(frame.ErrCanonical)
 	}
-	return ordered
+	*l = ordered
 }

@@ -3,10 +3,8 @@
 package rankwire
 
 import (
-	"fmt"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/internal/job"
-	"slices"
 )
 
 // RankGroup describes ranks that are in the same state.
@@ -22,14 +20,62 @@ type RankGroup struct {
 	Ranks  SlotSpans  // the first ranks of the group, in at most MaxSpans spans
 }
 
-// RankGroups is a list of groups.
-type RankGroups = frame.List[RankGroup, rankGroupCodec]
+func (m RankGroup) Encode(w *frame.Encoder) {
+	w.Byte(uint8(m.State))
+	w.U32(m.Op)
+	w.Byte(uint8(m.Call))
+	w.Text(m.Text)
+	w.U32(m.Count)
+	w.U32(m.AgeMs)
+	w.Sum(m.CPUMs)
+	w.Sum(m.Memory)
+	EncodeSlotSpans(w, &m.Ranks)
+}
 
-type rankGroupCodec struct{}
+func (m *RankGroup) Decode(r *frame.Decoder) {
+	m.State = Standing(r.Byte())
+	r.Must(m.State >= NotStarted)
+	r.Must(m.State <= Signaled)
+	m.Op = r.U32()
+	m.Call = Collective(r.Byte())
+	r.Must(m.Call >= Barrier)
+	r.Must(m.Call <= Resizing)
+	m.Text = r.Text()
+	r.Must(len(m.Text) <= MaxStack)
+	m.Count = r.U32()
+	m.AgeMs = r.U32()
+	m.CPUMs = r.Sum()
+	m.Memory = r.Sum()
+	DecodeSlotSpans(r, &m.Ranks)
+	r.Must(m.Ranks.Len() <= MaxSpans)
+}
+
+// RankGroups is a list of groups.
+type RankGroups = frame.List[RankGroup, RankGroupsCodec]
+
+// RankGroupsCodec encodes and decodes elements of RankGroups.
+type RankGroupsCodec struct{}
+
+func (RankGroupsCodec) Encode(w *frame.Encoder, m RankGroup) {
+	m.Encode(w)
+}
+
+func (RankGroupsCodec) Decode(r *frame.Decoder) (m RankGroup) {
+	m.Decode(r)
+	return m
+}
 
 // NewRankGroups returns a list of the given elements.
 func NewRankGroups(list ...RankGroup) RankGroups {
-	return frame.ListOf[RankGroup, rankGroupCodec](slices.Values(list))
+	return frame.NewList[RankGroup, RankGroupsCodec](list...)
+}
+
+// EncodeRankGroups appends the encoded form of m to w.
+func EncodeRankGroups(w *frame.Encoder, m *RankGroups) { m.Encode(w) }
+
+// DecodeRankGroups reads m from r and checks its elements. If it fails, r.Err returns the error.
+func DecodeRankGroups(r *frame.Decoder, m *RankGroups) {
+	*m = frame.DecodeList[RankGroup, RankGroupsCodec](r, nil)
 }
 
 // RankRow describes one rank.
@@ -48,113 +94,6 @@ type RankRow struct {
 	CPUs   string // list of the CPUs that the rank may use
 	HCA    string // InfiniBand adapter and port of the rank; or empty
 	Waits  string // kernel function that the first thread of the process waits in
-}
-
-// RankRows is a list of rows.
-type RankRows = frame.List[RankRow, rankRowCodec]
-
-type rankRowCodec struct{}
-
-// NewRankRows returns a list of the given elements.
-func NewRankRows(list ...RankRow) RankRows {
-	return frame.ListOf[RankRow, rankRowCodec](slices.Values(list))
-}
-
-// Question is a request about running ranks (decisions/0025).
-type Question struct {
-	What       QuestionKind
-	Signal     uint8
-	Rows       uint32    // maximum number of rows: ranks with the fewest collectives first, then the least busy
-	PatienceMs uint32    // time limit; after it, an incomplete answer is sent
-	Ranks      SlotSpans // empty for all ranks
-}
-
-// Standings is the answer to a Question for the ranks of a subtree.
-type Standings struct {
-	Nodes  uint32 // number of nodes whose agents have answered
-	Silent uint32 // number of nodes whose agents are lost or have not answered in time
-	Cut    uint32 // number of ranks in groups beyond MaxGroups, which are left out
-	More   uint32 // number of rows beyond the maximum, which are left out
-	Groups RankGroups
-	Rows   RankRows
-}
-
-// Follow carries the report of process 0 of a Charm++ program for all processes, from rank 0 to the root and from the
-// root to all other ranks. These ranks then join the corresponding collective (decisions/0029).
-type Follow struct {
-	Step FollowStep
-	Code uint8 // exit code of FollowEnd
-}
-
-// FailedDaemon is a daemon that did not end with exit code 0. Number is the index of its node, or the slot of its rank
-// if there is a daemon for each rank.
-type FailedDaemon struct {
-	Number uint32
-	Host   string
-	Status job.Status
-	Cause  string // why the daemon did not start; or empty
-}
-
-// FailedDaemons lists the failed daemons with the smallest numbers in ascending order.
-type FailedDaemons = frame.List[FailedDaemon, failedDaemonCodec]
-
-type failedDaemonCodec struct{}
-
-// NewFailedDaemons returns a list of the given elements.
-func NewFailedDaemons(list ...FailedDaemon) FailedDaemons {
-	return frame.ListOf[FailedDaemon, failedDaemonCodec](slices.Values(list))
-}
-
-// DaemonEnds describes how daemons of a subtree have ended (decisions/0028).
-type DaemonEnds struct {
-	Daemons uint32 // number of daemons that were ordered
-	Over    uint32 // number of nodes whose ranks had ended before the order, so that they ran no daemon
-	Lost    uint32 // number of nodes whose daemons are unknown, because their agents were lost
-	Code    uint8  // largest exit code of a daemon
-	More    uint32 // number of failed daemons that are not in Failed
-	Dropped uint64 // bytes of output that were discarded because the user did not read them in time
-	Failed  FailedDaemons
-}
-
-func (m RankGroup) Encode(w *frame.Encoder) {
-	w.Byte(uint8(m.State))
-	w.U32(m.Op)
-	w.Byte(uint8(m.Call))
-	w.Text(m.Text)
-	w.U32(m.Count)
-	w.U32(m.AgeMs)
-	w.Sum(m.CPUMs)
-	w.Sum(m.Memory)
-	m.Ranks.Encode(w)
-}
-
-func (m *RankGroup) Decode(r *frame.Decoder) {
-	m.State = Standing(r.Byte())
-	frame.Within(r, m.State, NotStarted, Signaled)
-	m.Op = r.U32()
-	m.Call = Collective(r.Byte())
-	frame.Within(r, m.Call, Barrier, Resizing)
-	m.Text = r.TextUpTo(MaxStack)
-	m.Count = r.U32()
-	m.AgeMs = r.U32()
-	m.CPUMs = r.Sum()
-	m.Memory = r.Sum()
-	m.Ranks = DecodeSlotSpans(r)
-	frame.Within(r, m.Ranks.Len(), 0, MaxSpans)
-}
-
-func (rankGroupCodec) Encode(w *frame.Encoder, m RankGroup) {
-	m.Encode(w)
-}
-
-func (rankGroupCodec) Decode(r *frame.Decoder) (m RankGroup) {
-	m.Decode(r)
-	return m
-}
-
-// DecodeRankGroups reads a list from r and checks its elements. If it fails, r.Err returns the error.
-func DecodeRankGroups(r *frame.Decoder) RankGroups {
-	return frame.DecodeList[RankGroup, rankGroupCodec](r, 9, nil)
 }
 
 func (m RankRow) Encode(w *frame.Encoder) {
@@ -176,36 +115,61 @@ func (m RankRow) Encode(w *frame.Encoder) {
 
 func (m *RankRow) Decode(r *frame.Decoder) {
 	m.Rank = job.Slot(r.U32())
-	frame.Within(r, m.Rank, 0, job.MaxRanks-1)
-	m.Host = r.TextUpTo(frame.MaxSize)
+	r.Must(m.Rank <= job.MaxRanks-1)
+	m.Host = r.Text()
 	m.PID = r.U32()
 	m.State = Standing(r.Byte())
-	frame.Within(r, m.State, NotStarted, Signaled)
+	r.Must(m.State >= NotStarted)
+	r.Must(m.State <= Signaled)
 	m.Op = r.U32()
 	m.Call = Collective(r.Byte())
-	frame.Within(r, m.Call, Barrier, Resizing)
+	r.Must(m.Call >= Barrier)
+	r.Must(m.Call <= Resizing)
 	m.AgeMs = r.U32()
 	m.Kernel = r.Byte()
 	m.CPUMs = r.Sum()
 	m.Busy = r.U32()
 	m.Memory = r.Sum()
-	m.CPUs = r.TextUpTo(frame.MaxSize)
-	m.HCA = r.TextUpTo(frame.MaxSize)
-	m.Waits = r.TextUpTo(frame.MaxSize)
+	m.CPUs = r.Text()
+	m.HCA = r.Text()
+	m.Waits = r.Text()
 }
 
-func (rankRowCodec) Encode(w *frame.Encoder, m RankRow) {
+// RankRows is a list of rows.
+type RankRows = frame.List[RankRow, RankRowsCodec]
+
+// RankRowsCodec encodes and decodes elements of RankRows.
+type RankRowsCodec struct{}
+
+func (RankRowsCodec) Encode(w *frame.Encoder, m RankRow) {
 	m.Encode(w)
 }
 
-func (rankRowCodec) Decode(r *frame.Decoder) (m RankRow) {
+func (RankRowsCodec) Decode(r *frame.Decoder) (m RankRow) {
 	m.Decode(r)
 	return m
 }
 
-// DecodeRankRows reads a list from r and checks its elements. If it fails, r.Err returns the error.
-func DecodeRankRows(r *frame.Decoder) RankRows {
-	return frame.DecodeList[RankRow, rankRowCodec](r, 14, nil)
+// NewRankRows returns a list of the given elements.
+func NewRankRows(list ...RankRow) RankRows {
+	return frame.NewList[RankRow, RankRowsCodec](list...)
+}
+
+// EncodeRankRows appends the encoded form of m to w.
+func EncodeRankRows(w *frame.Encoder, m *RankRows) { m.Encode(w) }
+
+// DecodeRankRows reads m from r and checks its elements. If it fails, r.Err returns the error.
+func DecodeRankRows(r *frame.Decoder, m *RankRows) {
+	*m = frame.DecodeList[RankRow, RankRowsCodec](r, nil)
+}
+
+// Question is a request about running ranks (decisions/0025).
+type Question struct {
+	What       QuestionKind
+	Signal     uint8
+	Rows       uint32    // maximum number of rows: ranks with the fewest collectives first, then the least busy
+	PatienceMs uint32    // time limit; after it, an incomplete answer is sent
+	Ranks      SlotSpans // empty for all ranks
 }
 
 func (m Question) Encode(w *frame.Encoder) {
@@ -213,22 +177,33 @@ func (m Question) Encode(w *frame.Encoder) {
 	w.Byte(m.Signal)
 	w.U32(m.Rows)
 	w.U32(m.PatienceMs)
-	m.Ranks.Encode(w)
+	EncodeSlotSpans(w, &m.Ranks)
 }
 
 func (m *Question) Decode(r *frame.Decoder) {
 	m.What = QuestionKind(r.Byte())
-	frame.Within(r, m.What, LookAtRanks, SendSignal)
+	r.Must(m.What >= LookAtRanks)
+	r.Must(m.What <= SendSignal)
 	m.Signal = r.Byte()
-	frame.Within(r, m.Signal, 0, MaxSignal)
+	r.Must(m.Signal <= MaxSignal)
 	m.Rows = r.U32()
-	frame.Within(r, m.Rows, 0, MaxRows)
+	r.Must(m.Rows <= MaxRows)
 	m.PatienceMs = r.U32()
-	m.Ranks = DecodeSlotSpans(r)
+	DecodeSlotSpans(r, &m.Ranks)
 	if r.Err() != nil {
 		return
 	}
 	r.Must((m.What == SendSignal) == (m.Signal > 0))
+}
+
+// Standings is the answer to a Question for the ranks of a subtree.
+type Standings struct {
+	Nodes  uint32 // number of nodes whose agents have answered
+	Silent uint32 // number of nodes whose agents are lost or have not answered in time
+	Cut    uint32 // number of ranks in groups beyond MaxGroups, which are left out
+	More   uint32 // number of rows beyond the maximum, which are left out
+	Groups RankGroups
+	Rows   RankRows
 }
 
 func (m Standings) Encode(w *frame.Encoder) {
@@ -236,8 +211,8 @@ func (m Standings) Encode(w *frame.Encoder) {
 	w.U32(m.Silent)
 	w.U32(m.Cut)
 	w.U32(m.More)
-	m.Groups.Encode(w)
-	m.Rows.Encode(w)
+	EncodeRankGroups(w, &m.Groups)
+	EncodeRankRows(w, &m.Rows)
 }
 
 func (m *Standings) Decode(r *frame.Decoder) {
@@ -245,10 +220,17 @@ func (m *Standings) Decode(r *frame.Decoder) {
 	m.Silent = r.U32()
 	m.Cut = r.U32()
 	m.More = r.U32()
-	m.Groups = DecodeRankGroups(r)
-	frame.Within(r, m.Groups.Len(), 0, MaxGroups)
-	m.Rows = DecodeRankRows(r)
-	frame.Within(r, m.Rows.Len(), 0, MaxRows)
+	DecodeRankGroups(r, &m.Groups)
+	r.Must(m.Groups.Len() <= MaxGroups)
+	DecodeRankRows(r, &m.Rows)
+	r.Must(m.Rows.Len() <= MaxRows)
+}
+
+// Follow carries the report of process 0 of a Charm++ program for all processes, from rank 0 to the root and from the
+// root to all other ranks. These ranks then join the corresponding collective (decisions/0029).
+type Follow struct {
+	Step FollowStep
+	Code uint8 // exit code of FollowEnd
 }
 
 func (m Follow) Encode(w *frame.Encoder) {
@@ -258,12 +240,36 @@ func (m Follow) Encode(w *frame.Encoder) {
 
 func (m *Follow) Decode(r *frame.Decoder) {
 	m.Step = FollowStep(r.Byte())
-	frame.Within(r, m.Step, FollowCan, FollowCannot)
+	r.Must(m.Step >= FollowCan)
+	r.Must(m.Step <= FollowCannot)
 	m.Code = r.Byte()
 	if r.Err() != nil {
 		return
 	}
 	r.Must(m.Code == 0 || m.Step == FollowEnd)
+}
+
+// KindFollow is the kind of a Follow.
+const KindFollow frame.Kind = 117
+
+// ParseFollow reads a Follow from r. If it fails, r.Err returns the error.
+func ParseFollow(r *frame.Decoder) frame.Message {
+	var m Follow
+	m.Decode(r)
+	return m
+}
+
+func (Follow) Kind() frame.Kind { return KindFollow }
+
+func (Follow) String() string { return "Follow" }
+
+// FailedDaemon is a daemon that did not end with exit code 0. Number is the index of its node, or the slot of its rank
+// if there is a daemon for each rank.
+type FailedDaemon struct {
+	Number uint32
+	Host   string
+	Status job.Status
+	Cause  string // why the daemon did not start; or empty
 }
 
 func (m FailedDaemon) Encode(w *frame.Encoder) {
@@ -275,23 +281,50 @@ func (m FailedDaemon) Encode(w *frame.Encoder) {
 
 func (m *FailedDaemon) Decode(r *frame.Decoder) {
 	m.Number = r.U32()
-	m.Host = r.TextUpTo(MaxDaemonText)
+	m.Host = r.Text()
+	r.Must(len(m.Host) <= MaxDaemonText)
 	DecodeStatus(r, &m.Status)
-	m.Cause = r.TextUpTo(MaxDaemonText)
+	m.Cause = r.Text()
+	r.Must(len(m.Cause) <= MaxDaemonText)
 }
 
-func (failedDaemonCodec) Encode(w *frame.Encoder, m FailedDaemon) {
+// FailedDaemons lists the failed daemons with the smallest numbers in ascending order.
+type FailedDaemons = frame.List[FailedDaemon, FailedDaemonsCodec]
+
+// FailedDaemonsCodec encodes and decodes elements of FailedDaemons.
+type FailedDaemonsCodec struct{}
+
+func (FailedDaemonsCodec) Encode(w *frame.Encoder, m FailedDaemon) {
 	m.Encode(w)
 }
 
-func (failedDaemonCodec) Decode(r *frame.Decoder) (m FailedDaemon) {
+func (FailedDaemonsCodec) Decode(r *frame.Decoder) (m FailedDaemon) {
 	m.Decode(r)
 	return m
 }
 
-// DecodeFailedDaemons reads a list from r and checks its elements. If it fails, r.Err returns the error.
-func DecodeFailedDaemons(r *frame.Decoder) FailedDaemons {
-	return frame.DecodeList[FailedDaemon, failedDaemonCodec](r, 6, nil)
+// NewFailedDaemons returns a list of the given elements.
+func NewFailedDaemons(list ...FailedDaemon) FailedDaemons {
+	return frame.NewList[FailedDaemon, FailedDaemonsCodec](list...)
+}
+
+// EncodeFailedDaemons appends the encoded form of m to w.
+func EncodeFailedDaemons(w *frame.Encoder, m *FailedDaemons) { m.Encode(w) }
+
+// DecodeFailedDaemons reads m from r and checks its elements. If it fails, r.Err returns the error.
+func DecodeFailedDaemons(r *frame.Decoder, m *FailedDaemons) {
+	*m = frame.DecodeList[FailedDaemon, FailedDaemonsCodec](r, nil)
+}
+
+// DaemonEnds describes how daemons of a subtree have ended (decisions/0028).
+type DaemonEnds struct {
+	Daemons uint32 // number of daemons that were ordered
+	Over    uint32 // number of nodes whose ranks had ended before the order, so that they ran no daemon
+	Lost    uint32 // number of nodes whose daemons are unknown, because their agents were lost
+	Code    uint8  // largest exit code of a daemon
+	More    uint32 // number of failed daemons that are not in Failed
+	Dropped uint64 // bytes of output that were discarded because the user did not read them in time
+	Failed  FailedDaemons
 }
 
 func (m DaemonEnds) Encode(w *frame.Encoder) {
@@ -301,7 +334,7 @@ func (m DaemonEnds) Encode(w *frame.Encoder) {
 	w.Byte(m.Code)
 	w.U32(m.More)
 	w.Sum(m.Dropped)
-	m.Failed.Encode(w)
+	EncodeFailedDaemons(w, &m.Failed)
 }
 
 func (m *DaemonEnds) Decode(r *frame.Decoder) {
@@ -311,19 +344,6 @@ func (m *DaemonEnds) Decode(r *frame.Decoder) {
 	m.Code = r.Byte()
 	m.More = r.U32()
 	m.Dropped = r.Sum()
-	m.Failed = DecodeFailedDaemons(r)
-	frame.Within(r, m.Failed.Len(), 0, MaxFailedDaemons)
-}
-
-// Kind returns KindFollow.
-func (Follow) Kind() frame.Kind { return KindFollow }
-
-func parseFollow(r *frame.Decoder) frame.Message {
-	var m Follow
-	m.Decode(r)
-	return m
-}
-
-func (m Follow) String() string {
-	return fmt.Sprintf("Follow step=%v code=%v", m.Step, m.Code)
+	DecodeFailedDaemons(r, &m.Failed)
+	r.Must(m.Failed.Len() <= MaxFailedDaemons)
 }

@@ -3,16 +3,34 @@
 package rankwire
 
 import (
-	"fmt"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/fabric"
 	"ibrun/internal/job"
-	"math"
 )
 
 // Hello is the first message of a rank to its agent.
 type Hello struct {
 }
+
+func (m Hello) Encode(w *frame.Encoder) {
+}
+
+func (m *Hello) Decode(r *frame.Decoder) {
+}
+
+// KindHello is the kind of a Hello.
+const KindHello frame.Kind = 64
+
+// ParseHello reads a Hello from r. If it fails, r.Err returns the error.
+func ParseHello(r *frame.Decoder) frame.Message {
+	var m Hello
+	m.Decode(r)
+	return m
+}
+
+func (Hello) Kind() frame.Kind { return KindHello }
+
+func (Hello) String() string { return "Hello" }
 
 // Welcome is the answer to Hello. It tells a rank its number, the layout of the job and the network to use.
 type Welcome struct {
@@ -29,87 +47,15 @@ type Welcome struct {
 	Resizes  uint32 // number of changes of the job's size so far
 }
 
-// Publish gives the address of a rank to its agent, which then answers questions about it.
-type Publish struct {
-	Tuple fabric.Tuple
-}
-
-// Put stores a value on the KVS under the sender's rank and Key. A second Put of a key must have the same value.
-type Put struct {
-	Key   string
-	Value []byte
-}
-
-// PutDone is the reply to Put. If Again is set, the key already has a different value, which is not replaced.
-type PutDone struct {
-	Again bool
-}
-
-// Pair requests a socket to Rank, a rank of the same node. The agent replies with a Pair, too. If What is Found, the
-// agent sends a Pair with one end of a socket pair to each of the two ranks.
-type Pair struct {
-	Rank job.Slot
-	What Answered
-}
-
-// Abort requests the end of the whole job, with exit code Code. Text is for the user.
-type Abort struct {
-	Code uint8
-	Text string
-}
-
-// Finalize reports that the program of the rank leaves the job.
-type Finalize struct {
-}
-
-// Later reports that a rank opens its network device on demand. The rank sends Publish when it has received Wanted.
-type Later struct {
-}
-
-// Wanted asks a rank to send Publish, because its address is needed after Later, or to prove that it still runs.
-type Wanted struct {
-}
-
-// Refused takes the place of Welcome if a program cannot join the job. Text gives the reason.
-type Refused struct {
-	Text string
-}
-
-// Restarted tells a rank that the ranks [First, First+Count) were restarted. Their epochs before Epoch are no longer
-// valid. Collectives up to Op have failed, and the next one has the number Op+1. Op is 0 if the restart was before
-// the rank joined.
-type Restarted struct {
-	First job.Slot
-	Count uint32
-	Epoch uint16
-	Op    uint32
-}
-
-// Rollback requests that all ranks are ended and started again. Text is for the user.
-type Rollback struct {
-	Text string
-}
-
-// Resize announces the next layout of the job and the progress of the change (decisions/0030).
-type Resize struct {
-	Step   ResizeStep
-	Start  uint8 // start number of joining ranks (job.Epoch); above 0 if their slots were used before
-	Layout job.Layout
-}
-
-func (m Hello) Encode(w *frame.Encoder) {
-}
-
-func (m *Hello) Decode(r *frame.Decoder) {
-}
-
 func (m Welcome) Encode(w *frame.Encoder) {
 	w.Text(m.JobID)
 	w.U32(uint32(m.Rank))
 	w.U16(m.Epoch)
 	w.U32(m.Op)
-	EncodeLayout(w, m.Layout)
-	w.Raw(m.Key[:])
+	EncodeLayout(w, &m.Layout)
+	for i := range m.Key {
+		w.Byte(m.Key[i])
+	}
 	EncodeTransport(w, &m.How)
 	w.Text(m.Path)
 	w.Bool(m.Restarts)
@@ -118,25 +64,66 @@ func (m Welcome) Encode(w *frame.Encoder) {
 }
 
 func (m *Welcome) Decode(r *frame.Decoder) {
-	m.JobID = r.TextUpTo(frame.MaxSize)
+	m.JobID = r.Text()
 	m.Rank = job.Slot(r.U32())
 	m.Epoch = r.U16()
 	m.Op = r.U32()
-	m.Layout = DecodeLayout(r)
-	r.Raw(m.Key[:])
+	DecodeLayout(r, &m.Layout)
+	for i := range m.Key {
+		m.Key[i] = r.Byte()
+	}
 	DecodeTransport(r, &m.How)
-	m.Path = r.TextUpTo(frame.MaxSize)
+	m.Path = r.Text()
 	m.Restarts = r.Bool()
 	m.Floor = r.U16()
 	m.Resizes = r.U32()
 }
 
+// KindWelcome is the kind of a Welcome.
+const KindWelcome frame.Kind = 65
+
+// ParseWelcome reads a Welcome from r. If it fails, r.Err returns the error.
+func ParseWelcome(r *frame.Decoder) frame.Message {
+	var m Welcome
+	m.Decode(r)
+	return m
+}
+
+func (Welcome) Kind() frame.Kind { return KindWelcome }
+
+func (Welcome) String() string { return "Welcome" }
+
+// Publish gives the address of a rank to its agent, which then answers questions about it.
+type Publish struct {
+	Tuple fabric.Tuple
+}
+
 func (m Publish) Encode(w *frame.Encoder) {
-	EncodeTuple(w, m.Tuple)
+	EncodeTuple(w, &m.Tuple)
 }
 
 func (m *Publish) Decode(r *frame.Decoder) {
-	m.Tuple = DecodeTuple(r)
+	DecodeTuple(r, &m.Tuple)
+}
+
+// KindPublish is the kind of a Publish.
+const KindPublish frame.Kind = 66
+
+// ParsePublish reads a Publish from r. If it fails, r.Err returns the error.
+func ParsePublish(r *frame.Decoder) frame.Message {
+	var m Publish
+	m.Decode(r)
+	return m
+}
+
+func (Publish) Kind() frame.Kind { return KindPublish }
+
+func (Publish) String() string { return "Publish" }
+
+// Put stores a value on the KVS under the sender's rank and Key. A second Put of a key must have the same value.
+type Put struct {
+	Key   string
+	Value []byte
 }
 
 func (m Put) Encode(w *frame.Encoder) {
@@ -145,9 +132,30 @@ func (m Put) Encode(w *frame.Encoder) {
 }
 
 func (m *Put) Decode(r *frame.Decoder) {
-	m.Key = r.TextUpTo(MaxMark + MaxKey)
-	frame.Within(r, len(m.Key), 1, MaxMark+MaxKey)
-	m.Value = r.Bytes(MaxValue)
+	m.Key = r.Text()
+	r.Must(len(m.Key) >= 1)
+	r.Must(len(m.Key) <= MaxMark+MaxKey)
+	m.Value = r.Bytes()
+	r.Must(len(m.Value) <= MaxValue)
+}
+
+// KindPut is the kind of a Put.
+const KindPut frame.Kind = 67
+
+// ParsePut reads a Put from r. If it fails, r.Err returns the error.
+func ParsePut(r *frame.Decoder) frame.Message {
+	var m Put
+	m.Decode(r)
+	return m
+}
+
+func (Put) Kind() frame.Kind { return KindPut }
+
+func (Put) String() string { return "Put" }
+
+// PutDone is the reply to Put. If Again is set, the key already has a different value, which is not replaced.
+type PutDone struct {
+	Again bool
 }
 
 func (m PutDone) Encode(w *frame.Encoder) {
@@ -158,6 +166,27 @@ func (m *PutDone) Decode(r *frame.Decoder) {
 	m.Again = r.Bool()
 }
 
+// KindPutDone is the kind of a PutDone.
+const KindPutDone frame.Kind = 68
+
+// ParsePutDone reads a PutDone from r. If it fails, r.Err returns the error.
+func ParsePutDone(r *frame.Decoder) frame.Message {
+	var m PutDone
+	m.Decode(r)
+	return m
+}
+
+func (PutDone) Kind() frame.Kind { return KindPutDone }
+
+func (PutDone) String() string { return "PutDone" }
+
+// Pair requests a socket to Rank, a rank of the same node. The agent replies with a Pair, too. If What is Found, the
+// agent sends a Pair with one end of a socket pair to each of the two ranks.
+type Pair struct {
+	Rank job.Slot
+	What Answered
+}
+
 func (m Pair) Encode(w *frame.Encoder) {
 	w.U32(uint32(m.Rank))
 	w.Byte(uint8(m.What))
@@ -166,7 +195,28 @@ func (m Pair) Encode(w *frame.Encoder) {
 func (m *Pair) Decode(r *frame.Decoder) {
 	m.Rank = job.Slot(r.U32())
 	m.What = Answered(r.Byte())
-	frame.Within(r, m.What, Found, NoRank)
+	r.Must(m.What >= Found)
+	r.Must(m.What <= NoRank)
+}
+
+// KindPair is the kind of a Pair.
+const KindPair frame.Kind = 69
+
+// ParsePair reads a Pair from r. If it fails, r.Err returns the error.
+func ParsePair(r *frame.Decoder) frame.Message {
+	var m Pair
+	m.Decode(r)
+	return m
+}
+
+func (Pair) Kind() frame.Kind { return KindPair }
+
+func (Pair) String() string { return "Pair" }
+
+// Abort requests the end of the whole job, with exit code Code. Text is for the user.
+type Abort struct {
+	Code uint8
+	Text string
 }
 
 func (m Abort) Encode(w *frame.Encoder) {
@@ -176,7 +226,26 @@ func (m Abort) Encode(w *frame.Encoder) {
 
 func (m *Abort) Decode(r *frame.Decoder) {
 	m.Code = r.Byte()
-	m.Text = r.TextUpTo(maxTrouble)
+	m.Text = r.Text()
+	r.Must(len(m.Text) <= maxTrouble)
+}
+
+// KindAbort is the kind of a Abort.
+const KindAbort frame.Kind = 70
+
+// ParseAbort reads a Abort from r. If it fails, r.Err returns the error.
+func ParseAbort(r *frame.Decoder) frame.Message {
+	var m Abort
+	m.Decode(r)
+	return m
+}
+
+func (Abort) Kind() frame.Kind { return KindAbort }
+
+func (Abort) String() string { return "Abort" }
+
+// Finalize reports that the program of the rank leaves the job.
+type Finalize struct {
 }
 
 func (m Finalize) Encode(w *frame.Encoder) {
@@ -185,10 +254,46 @@ func (m Finalize) Encode(w *frame.Encoder) {
 func (m *Finalize) Decode(r *frame.Decoder) {
 }
 
+// KindFinalize is the kind of a Finalize.
+const KindFinalize frame.Kind = 71
+
+// ParseFinalize reads a Finalize from r. If it fails, r.Err returns the error.
+func ParseFinalize(r *frame.Decoder) frame.Message {
+	var m Finalize
+	m.Decode(r)
+	return m
+}
+
+func (Finalize) Kind() frame.Kind { return KindFinalize }
+
+func (Finalize) String() string { return "Finalize" }
+
+// Later reports that a rank opens its network device on demand. The rank sends Publish when it has received Wanted.
+type Later struct {
+}
+
 func (m Later) Encode(w *frame.Encoder) {
 }
 
 func (m *Later) Decode(r *frame.Decoder) {
+}
+
+// KindLater is the kind of a Later.
+const KindLater frame.Kind = 72
+
+// ParseLater reads a Later from r. If it fails, r.Err returns the error.
+func ParseLater(r *frame.Decoder) frame.Message {
+	var m Later
+	m.Decode(r)
+	return m
+}
+
+func (Later) Kind() frame.Kind { return KindLater }
+
+func (Later) String() string { return "Later" }
+
+// Wanted asks a rank to send Publish, because its address is needed after Later, or to prove that it still runs.
+type Wanted struct {
 }
 
 func (m Wanted) Encode(w *frame.Encoder) {
@@ -197,12 +302,56 @@ func (m Wanted) Encode(w *frame.Encoder) {
 func (m *Wanted) Decode(r *frame.Decoder) {
 }
 
+// KindWanted is the kind of a Wanted.
+const KindWanted frame.Kind = 73
+
+// ParseWanted reads a Wanted from r. If it fails, r.Err returns the error.
+func ParseWanted(r *frame.Decoder) frame.Message {
+	var m Wanted
+	m.Decode(r)
+	return m
+}
+
+func (Wanted) Kind() frame.Kind { return KindWanted }
+
+func (Wanted) String() string { return "Wanted" }
+
+// Refused takes the place of Welcome if a program cannot join the job. Text gives the reason.
+type Refused struct {
+	Text string
+}
+
 func (m Refused) Encode(w *frame.Encoder) {
 	w.Text(m.Text)
 }
 
 func (m *Refused) Decode(r *frame.Decoder) {
-	m.Text = r.TextUpTo(maxTrouble)
+	m.Text = r.Text()
+	r.Must(len(m.Text) <= maxTrouble)
+}
+
+// KindRefused is the kind of a Refused.
+const KindRefused frame.Kind = 74
+
+// ParseRefused reads a Refused from r. If it fails, r.Err returns the error.
+func ParseRefused(r *frame.Decoder) frame.Message {
+	var m Refused
+	m.Decode(r)
+	return m
+}
+
+func (Refused) Kind() frame.Kind { return KindRefused }
+
+func (Refused) String() string { return "Refused" }
+
+// Restarted tells a rank that the ranks [First, First+Count) were restarted. Their epochs before Epoch are no longer
+// valid. Collectives up to Op have failed, and the next one has the number Op+1. Op is 0 if the restart was before
+// the rank joined.
+type Restarted struct {
+	First job.Slot
+	Count uint32
+	Epoch uint16
+	Op    uint32
 }
 
 func (m Restarted) Encode(w *frame.Encoder) {
@@ -215,7 +364,7 @@ func (m Restarted) Encode(w *frame.Encoder) {
 func (m *Restarted) Decode(r *frame.Decoder) {
 	m.First = job.Slot(r.U32())
 	m.Count = r.U32()
-	frame.Within(r, m.Count, 1, math.MaxUint32)
+	r.Must(m.Count >= 1)
 	m.Epoch = r.U16()
 	m.Op = r.U32()
 	if r.Err() != nil {
@@ -225,200 +374,84 @@ func (m *Restarted) Decode(r *frame.Decoder) {
 	r.Must(job.StartOf(m.Epoch) > 0)
 }
 
+// KindRestarted is the kind of a Restarted.
+const KindRestarted frame.Kind = 75
+
+// ParseRestarted reads a Restarted from r. If it fails, r.Err returns the error.
+func ParseRestarted(r *frame.Decoder) frame.Message {
+	var m Restarted
+	m.Decode(r)
+	return m
+}
+
+func (Restarted) Kind() frame.Kind { return KindRestarted }
+
+func (Restarted) String() string { return "Restarted" }
+
+// Rollback requests that all ranks are ended and started again. Text is for the user.
+type Rollback struct {
+	Text string
+}
+
 func (m Rollback) Encode(w *frame.Encoder) {
 	w.Text(m.Text)
 }
 
 func (m *Rollback) Decode(r *frame.Decoder) {
-	m.Text = r.TextUpTo(maxTrouble)
+	m.Text = r.Text()
+	r.Must(len(m.Text) <= maxTrouble)
+}
+
+// KindRollback is the kind of a Rollback.
+const KindRollback frame.Kind = 85
+
+// ParseRollback reads a Rollback from r. If it fails, r.Err returns the error.
+func ParseRollback(r *frame.Decoder) frame.Message {
+	var m Rollback
+	m.Decode(r)
+	return m
+}
+
+func (Rollback) Kind() frame.Kind { return KindRollback }
+
+func (Rollback) String() string { return "Rollback" }
+
+// Resize announces the next layout of the job and the progress of the change (decisions/0030).
+type Resize struct {
+	Step   ResizeStep
+	Start  uint8 // start number of joining ranks (job.Epoch); above 0 if their slots were used before
+	Layout job.Layout
 }
 
 func (m Resize) Encode(w *frame.Encoder) {
 	w.Byte(uint8(m.Step))
 	w.Byte(m.Start)
-	EncodeLayout(w, m.Layout)
+	EncodeLayout(w, &m.Layout)
 }
 
 func (m *Resize) Decode(r *frame.Decoder) {
 	m.Step = ResizeStep(r.Byte())
-	frame.Within(r, m.Step, ResizeWaits, ResizeDone)
+	r.Must(m.Step >= ResizeWaits)
+	r.Must(m.Step <= ResizeDone)
 	m.Start = r.Byte()
-	frame.Within(r, m.Start, 0, job.MaxStart)
-	m.Layout = DecodeLayout(r)
+	r.Must(m.Start <= job.MaxStart)
+	DecodeLayout(r, &m.Layout)
 	if r.Err() != nil {
 		return
 	}
 	r.Must(m.Layout.Nodes() > 0)
 }
 
-// Kind returns KindHello.
-func (Hello) Kind() frame.Kind { return KindHello }
+// KindResize is the kind of a Resize.
+const KindResize frame.Kind = 86
 
-func parseHello(r *frame.Decoder) frame.Message {
-	var m Hello
-	m.Decode(r)
-	return m
-}
-
-func (Hello) String() string { return "Hello" }
-
-// Kind returns KindWelcome.
-func (Welcome) Kind() frame.Kind { return KindWelcome }
-
-func parseWelcome(r *frame.Decoder) frame.Message {
-	var m Welcome
-	m.Decode(r)
-	return m
-}
-
-func (m Welcome) String() string {
-	return fmt.Sprintf("Welcome jobid=%q rank=%v epoch=%v op=%v how.fabric=%q how.iface=%q how.eager=%v how.learn=%v how.why=%q how.stats=%v how.verbose=%v how.sl=%v how.pkey=%v how.gid=%v how.poll=%v path=%q restarts=%v floor=%v resizes=%v", m.JobID, m.Rank, m.Epoch, m.Op, m.How.Fabric, m.How.Iface, m.How.Eager, m.How.Learn, m.How.Why, m.How.Stats, m.How.Verbose, m.How.SL, m.How.PKey, m.How.GID, m.How.Poll, m.Path, m.Restarts, m.Floor, m.Resizes)
-}
-
-// Kind returns KindPublish.
-func (Publish) Kind() frame.Kind { return KindPublish }
-
-func parsePublish(r *frame.Decoder) frame.Message {
-	var m Publish
-	m.Decode(r)
-	return m
-}
-
-func (Publish) String() string { return "Publish" }
-
-// Kind returns KindPut.
-func (Put) Kind() frame.Kind { return KindPut }
-
-func parsePut(r *frame.Decoder) frame.Message {
-	var m Put
-	m.Decode(r)
-	return m
-}
-
-func (m Put) String() string {
-	return fmt.Sprintf("Put key=%q value=%d", m.Key, len(m.Value))
-}
-
-// Kind returns KindPutDone.
-func (PutDone) Kind() frame.Kind { return KindPutDone }
-
-func parsePutDone(r *frame.Decoder) frame.Message {
-	var m PutDone
-	m.Decode(r)
-	return m
-}
-
-func (m PutDone) String() string {
-	return fmt.Sprintf("PutDone again=%v", m.Again)
-}
-
-// Kind returns KindPair.
-func (Pair) Kind() frame.Kind { return KindPair }
-
-func parsePair(r *frame.Decoder) frame.Message {
-	var m Pair
-	m.Decode(r)
-	return m
-}
-
-func (m Pair) String() string {
-	return fmt.Sprintf("Pair rank=%v what=%v", m.Rank, m.What)
-}
-
-// Kind returns KindAbort.
-func (Abort) Kind() frame.Kind { return KindAbort }
-
-func parseAbort(r *frame.Decoder) frame.Message {
-	var m Abort
-	m.Decode(r)
-	return m
-}
-
-func (m Abort) String() string {
-	return fmt.Sprintf("Abort code=%v text=%q", m.Code, m.Text)
-}
-
-// Kind returns KindFinalize.
-func (Finalize) Kind() frame.Kind { return KindFinalize }
-
-func parseFinalize(r *frame.Decoder) frame.Message {
-	var m Finalize
-	m.Decode(r)
-	return m
-}
-
-func (Finalize) String() string { return "Finalize" }
-
-// Kind returns KindLater.
-func (Later) Kind() frame.Kind { return KindLater }
-
-func parseLater(r *frame.Decoder) frame.Message {
-	var m Later
-	m.Decode(r)
-	return m
-}
-
-func (Later) String() string { return "Later" }
-
-// Kind returns KindWanted.
-func (Wanted) Kind() frame.Kind { return KindWanted }
-
-func parseWanted(r *frame.Decoder) frame.Message {
-	var m Wanted
-	m.Decode(r)
-	return m
-}
-
-func (Wanted) String() string { return "Wanted" }
-
-// Kind returns KindRefused.
-func (Refused) Kind() frame.Kind { return KindRefused }
-
-func parseRefused(r *frame.Decoder) frame.Message {
-	var m Refused
-	m.Decode(r)
-	return m
-}
-
-func (m Refused) String() string {
-	return fmt.Sprintf("Refused text=%q", m.Text)
-}
-
-// Kind returns KindRestarted.
-func (Restarted) Kind() frame.Kind { return KindRestarted }
-
-func parseRestarted(r *frame.Decoder) frame.Message {
-	var m Restarted
-	m.Decode(r)
-	return m
-}
-
-func (m Restarted) String() string {
-	return fmt.Sprintf("Restarted first=%v count=%v epoch=%v op=%v", m.First, m.Count, m.Epoch, m.Op)
-}
-
-// Kind returns KindRollback.
-func (Rollback) Kind() frame.Kind { return KindRollback }
-
-func parseRollback(r *frame.Decoder) frame.Message {
-	var m Rollback
-	m.Decode(r)
-	return m
-}
-
-func (m Rollback) String() string {
-	return fmt.Sprintf("Rollback text=%q", m.Text)
-}
-
-// Kind returns KindResize.
-func (Resize) Kind() frame.Kind { return KindResize }
-
-func parseResize(r *frame.Decoder) frame.Message {
+// ParseResize reads a Resize from r. If it fails, r.Err returns the error.
+func ParseResize(r *frame.Decoder) frame.Message {
 	var m Resize
 	m.Decode(r)
 	return m
 }
 
-func (m Resize) String() string {
-	return fmt.Sprintf("Resize step=%v start=%v", m.Step, m.Start)
-}
+func (Resize) Kind() frame.Kind { return KindResize }
+
+func (Resize) String() string { return "Resize" }

@@ -97,6 +97,37 @@ func showOpaque(v any) any {
 	return nil
 }
 
+// FuzzParse requires that each message has only one encoded form: a frame that can be decoded is encoded to the same
+// bytes again.
+func FuzzParse(f *testing.F) { suite().Fuzz(f) }
+
+// view returns the elements of v if it is a list, and otherwise the result of showOpaque.
+func view(v any) any {
+	switch v := v.(type) {
+	case frame.Values:
+		return slices.Collect(v.All())
+	case SlotSpans:
+		return frametest.Elements(v)
+	case Strings:
+		return frametest.Elements(v)
+	case Parcels:
+		return frametest.Elements(v)
+	case Pairs:
+		return frametest.Elements(v)
+	case Commands:
+		return frametest.Elements(v)
+	case LocalRanks:
+		return frametest.Elements(v)
+	case RankGroups:
+		return frametest.Elements(v)
+	case RankRows:
+		return frametest.Elements(v)
+	case FailedDaemons:
+		return frametest.Elements(v)
+	}
+	return showOpaque(v)
+}
+
 func TestEveryKindRoundTrips(t *testing.T) { suite().RoundTrips(t) }
 
 func TestDecodingIsStrict(t *testing.T) { suite().Strict(t) }

@@ -3,46 +3,12 @@
 package rankwire
 
 import (
-	"fmt"
 	"ibrun/bootstrap/wire/frame"
-	"slices"
 )
 
 // LocalRank is a rank on the node of a session member: its number in the job and on the node, and its process ID.
 type LocalRank struct {
 	Rank, Local, PID uint32
-}
-
-// LocalRanks lists the running ranks of a node in ascending order.
-type LocalRanks = frame.List[LocalRank, localRankCodec]
-
-type localRankCodec struct{}
-
-// NewLocalRanks returns a list of the given elements.
-func NewLocalRanks(list ...LocalRank) LocalRanks {
-	return frame.ListOf[LocalRank, localRankCodec](slices.Values(list))
-}
-
-// Member tells a daemon of a tool its number in the session and the ranks of its node (decisions/0035). Such a daemon,
-// a member, also sends Collect and Finalize and receives Release. Ranks in these messages are numbers of members.
-type Member struct {
-	Number uint32
-	Size   uint32 // number of members of the session
-	Host   string
-	Credit uint32 // bytes of ToolPiece that may be sent before the first ToolRoom
-	Ranks  LocalRanks
-}
-
-// ToolPiece is a piece of a message between the front end of a tool and member 0 of a session. The method Cost returns
-// how many bytes of credit the piece uses.
-type ToolPiece struct {
-	Last bool // this is the last piece of its message
-	Data []byte
-}
-
-// ToolRoom returns credit for N bytes of ToolPiece.
-type ToolRoom struct {
-	N uint32
 }
 
 func (m LocalRank) Encode(w *frame.Encoder) {
@@ -57,18 +23,42 @@ func (m *LocalRank) Decode(r *frame.Decoder) {
 	m.PID = r.U32()
 }
 
-func (localRankCodec) Encode(w *frame.Encoder, m LocalRank) {
+// LocalRanks lists the running ranks of a node in ascending order.
+type LocalRanks = frame.List[LocalRank, LocalRanksCodec]
+
+// LocalRanksCodec encodes and decodes elements of LocalRanks.
+type LocalRanksCodec struct{}
+
+func (LocalRanksCodec) Encode(w *frame.Encoder, m LocalRank) {
 	m.Encode(w)
 }
 
-func (localRankCodec) Decode(r *frame.Decoder) (m LocalRank) {
+func (LocalRanksCodec) Decode(r *frame.Decoder) (m LocalRank) {
 	m.Decode(r)
 	return m
 }
 
-// DecodeLocalRanks reads a list from r and checks its elements. If it fails, r.Err returns the error.
-func DecodeLocalRanks(r *frame.Decoder) LocalRanks {
-	return frame.DecodeList[LocalRank, localRankCodec](r, 3, nil)
+// NewLocalRanks returns a list of the given elements.
+func NewLocalRanks(list ...LocalRank) LocalRanks {
+	return frame.NewList[LocalRank, LocalRanksCodec](list...)
+}
+
+// EncodeLocalRanks appends the encoded form of m to w.
+func EncodeLocalRanks(w *frame.Encoder, m *LocalRanks) { m.Encode(w) }
+
+// DecodeLocalRanks reads m from r and checks its elements. If it fails, r.Err returns the error.
+func DecodeLocalRanks(r *frame.Decoder, m *LocalRanks) {
+	*m = frame.DecodeList[LocalRank, LocalRanksCodec](r, nil)
+}
+
+// Member tells a daemon of a tool its number in the session and the ranks of its node (decisions/0035). Such a daemon,
+// a member, also sends Collect and Finalize and receives Release. Ranks in these messages are numbers of members.
+type Member struct {
+	Number uint32
+	Size   uint32 // number of members of the session
+	Host   string
+	Credit uint32 // bytes of ToolPiece that may be sent before the first ToolRoom
+	Ranks  LocalRanks
 }
 
 func (m Member) Encode(w *frame.Encoder) {
@@ -76,19 +66,40 @@ func (m Member) Encode(w *frame.Encoder) {
 	w.U32(m.Size)
 	w.Text(m.Host)
 	w.U32(m.Credit)
-	m.Ranks.Encode(w)
+	EncodeLocalRanks(w, &m.Ranks)
 }
 
 func (m *Member) Decode(r *frame.Decoder) {
 	m.Number = r.U32()
 	m.Size = r.U32()
-	m.Host = r.TextUpTo(frame.MaxSize)
+	m.Host = r.Text()
 	m.Credit = r.U32()
-	m.Ranks = DecodeLocalRanks(r)
+	DecodeLocalRanks(r, &m.Ranks)
 	if r.Err() != nil {
 		return
 	}
 	r.Must(m.Number < m.Size)
+}
+
+// KindMember is the kind of a Member.
+const KindMember frame.Kind = 105
+
+// ParseMember reads a Member from r. If it fails, r.Err returns the error.
+func ParseMember(r *frame.Decoder) frame.Message {
+	var m Member
+	m.Decode(r)
+	return m
+}
+
+func (Member) Kind() frame.Kind { return KindMember }
+
+func (Member) String() string { return "Member" }
+
+// ToolPiece is a piece of a message between the front end of a tool and member 0 of a session. The method Cost returns
+// how many bytes of credit the piece uses.
+type ToolPiece struct {
+	Last bool // this is the last piece of its message
+	Data []byte
 }
 
 func (m ToolPiece) Encode(w *frame.Encoder) {
@@ -98,11 +109,31 @@ func (m ToolPiece) Encode(w *frame.Encoder) {
 
 func (m *ToolPiece) Decode(r *frame.Decoder) {
 	m.Last = r.Bool()
-	m.Data = r.Bytes(MaxToolPiece)
+	m.Data = r.Bytes()
+	r.Must(len(m.Data) <= MaxToolPiece)
 	if r.Err() != nil {
 		return
 	}
 	r.Must(m.Last || len(m.Data) > 0)
+}
+
+// KindToolPiece is the kind of a ToolPiece.
+const KindToolPiece frame.Kind = 106
+
+// ParseToolPiece reads a ToolPiece from r. If it fails, r.Err returns the error.
+func ParseToolPiece(r *frame.Decoder) frame.Message {
+	var m ToolPiece
+	m.Decode(r)
+	return m
+}
+
+func (ToolPiece) Kind() frame.Kind { return KindToolPiece }
+
+func (ToolPiece) String() string { return "ToolPiece" }
+
+// ToolRoom returns credit for N bytes of ToolPiece.
+type ToolRoom struct {
+	N uint32
 }
 
 func (m ToolRoom) Encode(w *frame.Encoder) {
@@ -113,41 +144,16 @@ func (m *ToolRoom) Decode(r *frame.Decoder) {
 	m.N = r.U32()
 }
 
-// Kind returns KindMember.
-func (Member) Kind() frame.Kind { return KindMember }
+// KindToolRoom is the kind of a ToolRoom.
+const KindToolRoom frame.Kind = 107
 
-func parseMember(r *frame.Decoder) frame.Message {
-	var m Member
-	m.Decode(r)
-	return m
-}
-
-func (m Member) String() string {
-	return fmt.Sprintf("Member number=%v size=%v host=%q credit=%v ranks=%d", m.Number, m.Size, m.Host, m.Credit, m.Ranks.Len())
-}
-
-// Kind returns KindToolPiece.
-func (ToolPiece) Kind() frame.Kind { return KindToolPiece }
-
-func parseToolPiece(r *frame.Decoder) frame.Message {
-	var m ToolPiece
-	m.Decode(r)
-	return m
-}
-
-func (m ToolPiece) String() string {
-	return fmt.Sprintf("ToolPiece last=%v data=%d", m.Last, len(m.Data))
-}
-
-// Kind returns KindToolRoom.
-func (ToolRoom) Kind() frame.Kind { return KindToolRoom }
-
-func parseToolRoom(r *frame.Decoder) frame.Message {
+// ParseToolRoom reads a ToolRoom from r. If it fails, r.Err returns the error.
+func ParseToolRoom(r *frame.Decoder) frame.Message {
 	var m ToolRoom
 	m.Decode(r)
 	return m
 }
 
-func (m ToolRoom) String() string {
-	return fmt.Sprintf("ToolRoom n=%v", m.N)
-}
+func (ToolRoom) Kind() frame.Kind { return KindToolRoom }
+
+func (ToolRoom) String() string { return "ToolRoom" }

@@ -5,7 +5,6 @@ package rankwire
 import (
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/internal/job"
-	"slices"
 )
 
 // Answered is the result of an Ask or a Pair.
@@ -87,53 +86,6 @@ type SlotSpan struct {
 	Count uint32
 }
 
-// SlotSpans is a list of spans of one rank or more in ascending order, with a gap between neighbours.
-type SlotSpans = frame.List[SlotSpan, slotSpanCodec]
-
-type slotSpanCodec struct{}
-
-// NewSlotSpans returns a list of the given elements.
-func NewSlotSpans(list ...SlotSpan) SlotSpans {
-	return frame.ListOf[SlotSpan, slotSpanCodec](slices.Values(list))
-}
-
-// Strings is a list of arguments or of environment variables.
-type Strings = frame.List[string, stringCodec]
-
-type stringCodec struct{}
-
-// NewStrings returns a list of the given elements.
-func NewStrings(list ...string) Strings {
-	return frame.ListOf[string, stringCodec](slices.Values(list))
-}
-
-// Parcel is the data that one rank sends to another in a collective, or to all ranks if To is Everyone.
-type Parcel struct {
-	From  job.Slot
-	To    job.Slot
-	Value []byte
-}
-
-// Parcels is a list of the parcels of one collective.
-type Parcels = frame.List[Parcel, parcelCodec]
-
-type parcelCodec struct{}
-
-// NewParcels returns a list of the given elements.
-func NewParcels(list ...Parcel) Parcels {
-	return frame.ListOf[Parcel, parcelCodec](slices.Values(list))
-}
-
-// Pairs is a list of keys with their values.
-type Pairs = frame.List[job.KeyValue, keyValueCodec]
-
-type keyValueCodec struct{}
-
-// NewPairs returns a list of the given elements.
-func NewPairs(list ...job.KeyValue) Pairs {
-	return frame.ListOf[job.KeyValue, keyValueCodec](slices.Values(list))
-}
-
 func (m SlotSpan) Encode(w *frame.Encoder) {
 	w.U32(uint32(m.First))
 	w.U32(m.Count)
@@ -144,32 +96,68 @@ func (m *SlotSpan) Decode(r *frame.Decoder) {
 	m.Count = r.U32()
 }
 
-func (slotSpanCodec) Encode(w *frame.Encoder, m SlotSpan) {
+// SlotSpans is a list of spans of one rank or more in ascending order, with a gap between neighbours.
+type SlotSpans = frame.List[SlotSpan, SlotSpansCodec]
+
+// SlotSpansCodec encodes and decodes elements of SlotSpans.
+type SlotSpansCodec struct{}
+
+func (SlotSpansCodec) Encode(w *frame.Encoder, m SlotSpan) {
 	m.Encode(w)
 }
 
-func (slotSpanCodec) Decode(r *frame.Decoder) (m SlotSpan) {
+func (SlotSpansCodec) Decode(r *frame.Decoder) (m SlotSpan) {
 	m.Decode(r)
 	return m
 }
 
-// DecodeSlotSpans reads a list from r and checks its elements. If it fails, r.Err returns the error.
-func DecodeSlotSpans(r *frame.Decoder) SlotSpans {
-	return frame.DecodeList[SlotSpan, slotSpanCodec](r, 2, slotsInOrder())
+// NewSlotSpans returns a list of the given elements.
+func NewSlotSpans(list ...SlotSpan) SlotSpans {
+	return frame.NewList[SlotSpan, SlotSpansCodec](list...)
 }
 
-func (stringCodec) Encode(w *frame.Encoder, m string) {
+// EncodeSlotSpans appends the encoded form of m to w.
+func EncodeSlotSpans(w *frame.Encoder, m *SlotSpans) { m.Encode(w) }
+
+// DecodeSlotSpans reads m from r and checks its elements. If it fails, r.Err returns the error.
+func DecodeSlotSpans(r *frame.Decoder, m *SlotSpans) {
+	*m = frame.DecodeList[SlotSpan, SlotSpansCodec](r, slotsInOrder())
+}
+
+// Strings is a list of arguments or of environment variables.
+type Strings = frame.List[string, StringsCodec]
+
+// StringsCodec encodes and decodes elements of Strings.
+type StringsCodec struct{}
+
+func (StringsCodec) Encode(w *frame.Encoder, m string) {
 	w.Text(m)
 }
 
-func (stringCodec) Decode(r *frame.Decoder) (m string) {
-	m = r.TextUpTo(maxSpawnWord)
+func (StringsCodec) Decode(r *frame.Decoder) (m string) {
+	m = r.Text()
+	r.Must(len(m) <= maxSpawnWord)
 	return m
 }
 
-// DecodeStrings reads a list from r and checks its elements. If it fails, r.Err returns the error.
-func DecodeStrings(r *frame.Decoder) Strings {
-	return frame.DecodeList[string, stringCodec](r, 1, nil)
+// NewStrings returns a list of the given elements.
+func NewStrings(list ...string) Strings {
+	return frame.NewList[string, StringsCodec](list...)
+}
+
+// EncodeStrings appends the encoded form of m to w.
+func EncodeStrings(w *frame.Encoder, m *Strings) { m.Encode(w) }
+
+// DecodeStrings reads m from r and checks its elements. If it fails, r.Err returns the error.
+func DecodeStrings(r *frame.Decoder, m *Strings) {
+	*m = frame.DecodeList[string, StringsCodec](r, nil)
+}
+
+// Parcel is the data that one rank sends to another in a collective, or to all ranks if To is Everyone.
+type Parcel struct {
+	From  job.Slot
+	To    job.Slot
+	Value []byte
 }
 
 func (m Parcel) Encode(w *frame.Encoder) {
@@ -181,21 +169,36 @@ func (m Parcel) Encode(w *frame.Encoder) {
 func (m *Parcel) Decode(r *frame.Decoder) {
 	m.From = job.Slot(r.U32())
 	m.To = job.Slot(r.Next())
-	m.Value = r.Bytes(MaxGather)
+	m.Value = r.Bytes()
+	r.Must(len(m.Value) <= MaxGather)
 }
 
-func (parcelCodec) Encode(w *frame.Encoder, m Parcel) {
+// Parcels is a list of the parcels of one collective.
+type Parcels = frame.List[Parcel, ParcelsCodec]
+
+// ParcelsCodec encodes and decodes elements of Parcels.
+type ParcelsCodec struct{}
+
+func (ParcelsCodec) Encode(w *frame.Encoder, m Parcel) {
 	m.Encode(w)
 }
 
-func (parcelCodec) Decode(r *frame.Decoder) (m Parcel) {
+func (ParcelsCodec) Decode(r *frame.Decoder) (m Parcel) {
 	m.Decode(r)
 	return m
 }
 
-// DecodeParcels reads a list from r and checks its elements. If it fails, r.Err returns the error.
-func DecodeParcels(r *frame.Decoder) Parcels {
-	return frame.DecodeList[Parcel, parcelCodec](r, 3, nil)
+// NewParcels returns a list of the given elements.
+func NewParcels(list ...Parcel) Parcels {
+	return frame.NewList[Parcel, ParcelsCodec](list...)
+}
+
+// EncodeParcels appends the encoded form of m to w.
+func EncodeParcels(w *frame.Encoder, m *Parcels) { m.Encode(w) }
+
+// DecodeParcels reads m from r and checks its elements. If it fails, r.Err returns the error.
+func DecodeParcels(r *frame.Decoder, m *Parcels) {
+	*m = frame.DecodeList[Parcel, ParcelsCodec](r, nil)
 }
 
 // EncodeKeyValue appends the encoded form of m to w.
@@ -206,22 +209,38 @@ func EncodeKeyValue(w *frame.Encoder, m *job.KeyValue) {
 
 // DecodeKeyValue reads m from r. If it fails, r.Err returns the error.
 func DecodeKeyValue(r *frame.Decoder, m *job.KeyValue) {
-	m.Key = r.TextUpTo(maxSpawnWord)
-	m.Value = r.TextUpTo(maxSpawnWord)
+	m.Key = r.Text()
+	r.Must(len(m.Key) <= maxSpawnWord)
+	m.Value = r.Text()
+	r.Must(len(m.Value) <= maxSpawnWord)
 }
 
-func (keyValueCodec) Encode(w *frame.Encoder, m job.KeyValue) {
+// Pairs is a list of keys with their values.
+type Pairs = frame.List[job.KeyValue, PairsCodec]
+
+// PairsCodec encodes and decodes elements of Pairs.
+type PairsCodec struct{}
+
+func (PairsCodec) Encode(w *frame.Encoder, m job.KeyValue) {
 	EncodeKeyValue(w, &m)
 }
 
-func (keyValueCodec) Decode(r *frame.Decoder) (m job.KeyValue) {
+func (PairsCodec) Decode(r *frame.Decoder) (m job.KeyValue) {
 	DecodeKeyValue(r, &m)
 	return m
 }
 
-// DecodePairs reads a list from r and checks its elements. If it fails, r.Err returns the error.
-func DecodePairs(r *frame.Decoder) Pairs {
-	return frame.DecodeList[job.KeyValue, keyValueCodec](r, 2, nil)
+// NewPairs returns a list of the given elements.
+func NewPairs(list ...job.KeyValue) Pairs {
+	return frame.NewList[job.KeyValue, PairsCodec](list...)
+}
+
+// EncodePairs appends the encoded form of m to w.
+func EncodePairs(w *frame.Encoder, m *Pairs) { m.Encode(w) }
+
+// DecodePairs reads m from r and checks its elements. If it fails, r.Err returns the error.
+func DecodePairs(r *frame.Decoder, m *Pairs) {
+	*m = frame.DecodeList[job.KeyValue, PairsCodec](r, nil)
 }
 
 // EncodeStatus appends the encoded form of m to w.
@@ -234,7 +253,7 @@ func EncodeStatus(w *frame.Encoder, m *job.Status) {
 // DecodeStatus reads m from r. If it fails, r.Err returns the error.
 func DecodeStatus(r *frame.Decoder, m *job.Status) {
 	m.Kind = job.StatusKind(r.Byte())
-	frame.Within(r, m.Kind, 0, job.Lost)
+	r.Must(m.Kind <= job.Lost)
 	m.Code = r.Byte()
 	m.Core = r.Bool()
 }
@@ -256,19 +275,19 @@ func EncodeTransport(w *frame.Encoder, m *job.Transport) {
 
 // DecodeTransport reads m from r. If it fails, r.Err returns the error.
 func DecodeTransport(r *frame.Decoder, m *job.Transport) {
-	m.Fabric = r.TextUpTo(frame.MaxSize)
-	m.Iface = r.TextUpTo(frame.MaxSize)
+	m.Fabric = r.Text()
+	m.Iface = r.Text()
 	m.Eager = r.Bool()
 	m.Learn = r.Bool()
-	m.Why = r.TextUpTo(frame.MaxSize)
+	m.Why = r.Text()
 	m.Stats = r.Bool()
 	m.Verbose = r.Bool()
 	m.SL = r.Byte()
-	frame.Within(r, m.SL, 0, job.SLOfPath)
+	r.Must(m.SL <= job.SLOfPath)
 	m.PKey = r.U16()
 	m.GID = r.Byte()
 	m.Poll = job.Poll(r.Byte())
-	frame.Within(r, m.Poll, 0, job.Polls-1)
+	r.Must(m.Poll <= job.Polls-1)
 }
 
 // EncodeLevelTally appends the encoded form of m to w.
@@ -308,11 +327,11 @@ func DecodeTally(r *frame.Decoder, m *job.Tally) {
 	for i := range m.Sum {
 		m.Sum[i] = r.Sum()
 	}
-	m.Levels = frame.DecodeSlice(r, 5, func() (v job.LevelTally) {
-		DecodeLevelTally(r, &v)
-		return v
-	})
-	frame.Within(r, len(m.Levels), 0, job.MaxLevels)
+	m.Levels = frame.NewSlice[job.LevelTally](r)
+	for i := range m.Levels {
+		DecodeLevelTally(r, &m.Levels[i])
+	}
+	r.Must(len(m.Levels) <= job.MaxLevels)
 	for i := range m.Latency {
 		m.Latency[i] = r.U32()
 	}

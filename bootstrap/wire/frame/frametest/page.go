@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -306,12 +305,6 @@ func (d *decoder) one(f field, v reflect.Value) error {
 	switch f.typ {
 	case "s":
 		got, want = string(d.take(int(d.number(32)))), text(v)
-	case "b32":
-		got, want = string(d.take(32)), string(slices.Collect(func(yield func(byte) bool) {
-			for i := range v.Len() {
-				yield(byte(v.Index(i).Uint()))
-			}
-		}))
 	case "flag":
 		got = d.take(1)[0] == 1
 	case "b":
