@@ -2,12 +2,12 @@ package pmi
 
 import (
 	"cmp"
-	"encoding/binary"
 	"maps"
+	"math"
 	"slices"
-	"sort"
 	"strconv"
 
+	"ibrun/bootstrap/wire/frame"
 	"ibrun/internal/job"
 )
 
@@ -132,51 +132,50 @@ func extend(set []span, s span) []span {
 
 // append encodes a listing; docs/dev/protocol.md, "PMI".
 func (l *listing) append(to []byte) []byte {
-	number := func(n uint32) { to = binary.AppendUvarint(to, uint64(n)) }
-	number(uint32(len(l.sets)))
-	shapes := slices.Collect(maps.Keys(l.sets))
-	sort.Slice(shapes, func(i, j int) bool { return shapes[i].compare(shapes[j]) < 0 })
-	for _, s := range shapes {
-		to = append(appendText(appendText(to, s.before), s.after), s.width)
-		set := l.sets[s]
-		number(uint32(len(set)))
+	w := frame.Encoder(to)
+	w.Uint(uint64(len(l.sets)))
+	for _, s := range slices.SortedFunc(maps.Keys(l.sets), shape.compare) {
+		w.Text(s.before)
+		w.Text(s.after)
+		w.Byte(s.width)
+		w.Uint(uint64(len(l.sets[s])))
 		at := job.Slot(0)
-		for _, s := range set {
-			number(uint32(s.first - at))
-			number(uint32(s.end - s.first))
+		for _, s := range l.sets[s] {
+			w.U32(uint32(s.first - at))
+			w.U32(uint32(s.end - s.first))
 			at = s.end
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(l.whole)) {
-		to = appendText(to, key)
-		number(uint32(l.whole[key]))
+		w.Text(key)
+		w.U32(uint32(l.whole[key]))
 	}
-	return to
+	return w
 }
 
 // parseListing is the reverse; ok is false, and the listing worth nothing, if the
 // bytes are none.
 func parseListing(b []byte) (l listing, ok bool) {
-	r := reader{b, true}
-	for n := r.number(job.MaxRanks); n > 0 && r.ok; n-- {
-		s := shape{before: r.text(), after: r.text(), width: r.byte()}
+	r := frame.NewDecoder(b, math.MaxInt)
+	for n := r.Uint(job.MaxRanks); n > 0 && r.Err() == nil; n-- {
+		s := shape{before: r.Text(), after: r.Text(), width: r.Byte()}
 		var set []span
-		at := uint32(0)
-		for k := r.number(job.MaxRanks); k > 0 && r.ok; k-- {
-			first := at + r.number(job.MaxRanks-at)
-			at = first + r.number(job.MaxRanks-first)
-			r.ok = r.ok && at > first
+		at := uint64(0)
+		for k := r.Uint(job.MaxRanks); k > 0 && r.Err() == nil; k-- {
+			first := at + r.Uint(job.MaxRanks-at)
+			at = first + r.Uint(job.MaxRanks-first)
+			r.Must(at > first)
 			set = extend(set, span{job.Slot(first), job.Slot(at)})
 		}
-		if r.ok = r.ok && len(set) > 0; r.ok {
+		if r.Must(len(set) > 0); r.Err() == nil {
 			l.unite(s, set)
 		}
 	}
-	for r.ok && len(r.rest) > 0 {
+	for r.Err() == nil && len(r.Rest()) > 0 {
 		if l.whole == nil {
 			l.whole = map[string]job.Slot{}
 		}
-		l.whole[r.text()] = job.Slot(r.number(job.MaxRanks))
+		l.whole[r.Text()] = job.Slot(r.Uint(job.MaxRanks))
 	}
-	return l, r.ok
+	return l, r.Err() == nil
 }

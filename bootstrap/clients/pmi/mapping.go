@@ -1,8 +1,7 @@
 package pmi
 
 import (
-	"strconv"
-	"strings"
+	"fmt"
 
 	"ibrun/internal/job"
 )
@@ -28,19 +27,11 @@ func Mapping(l job.Layout) string {
 	if once := blocks(nodes[:round(nodes)]); len(once) < len(all) {
 		all = once
 	}
-	var b strings.Builder
-	b.WriteString("(vector")
+	text := []byte("(vector")
 	for _, s := range all {
-		b.WriteString(",(")
-		b.WriteString(strconv.FormatUint(uint64(s.first), 10))
-		b.WriteByte(',')
-		b.WriteString(strconv.FormatUint(uint64(s.nodes), 10))
-		b.WriteByte(',')
-		b.WriteString(strconv.FormatUint(uint64(s.each), 10))
-		b.WriteByte(')')
+		text = fmt.Appendf(text, ",(%d,%d,%d)", s.first, s.nodes, s.each)
 	}
-	b.WriteByte(')')
-	return b.String()
+	return string(text) + ")"
 }
 
 // stretch is a block of a mapping: nodes that follow each other, with like

@@ -1,8 +1,8 @@
 package pmi
 
 import (
-	"encoding/binary"
 	"fmt"
+	"math"
 
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/bootstrap/wire/rankwire"
@@ -71,7 +71,11 @@ func (h *Server) ask(c *client, r Request) {
 		h.join(c, rankwire.Barrier, h.news(c))
 	case Ring:
 		c.ring = &r
-		h.join(c, rankwire.AllGather, binary.AppendUvarint(appendPair(nil, r.Left, []byte(r.Right)), uint64(max(0, r.Count))))
+		var w frame.Encoder
+		w.Text(r.Left)
+		w.Text(r.Right)
+		w.Uint(uint64(max(0, r.Count)))
+		h.join(c, rankwire.AllGather, w)
 	case Publish:
 		h.do(ClientFrame{c.slot, rankwire.Name{Do: rankwire.NamePublish, Service: r.Service, Port: r.Port}})
 	case Lookup:
@@ -200,8 +204,8 @@ func (h *Server) ringed(c *client, parcels rankwire.Parcels) {
 	me, size := l.Rank(c.slot), job.Rank(l.Ranks())
 	var a Answer
 	for p := range parcels.All() {
-		in := reader{p.Value, true}
-		left, right, count := in.text(), in.text(), in.number(1<<31)
+		in := frame.NewDecoder(p.Value, math.MaxInt)
+		left, right, count := in.Text(), in.Text(), in.Uint(1<<31)
 		from := l.Rank(p.From)
 		if from < me {
 			a.Count += int(count)

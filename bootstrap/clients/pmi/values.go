@@ -1,9 +1,10 @@
 package pmi
 
 import (
-	"encoding/binary"
+	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/bootstrap/wire/rankwire"
@@ -98,7 +99,7 @@ func (h *Server) put(c *client, key, value string) {
 }
 
 // news is what a fence carries of what a rank has put since the last one.
-func (h *Server) news(c *client) (parcel []byte) {
+func (h *Server) news(c *client) []byte {
 	keys := c.fresh
 	c.fresh = nil
 	slices.Sort(keys)
@@ -107,9 +108,10 @@ func (h *Server) news(c *client) (parcel []byte) {
 		return nil
 	}
 	if h.policy == eager || h.policy == learns && h.few(keys) {
-		parcel = []byte{holdsValues}
+		parcel := frame.Encoder{holdsValues}
 		for _, key := range keys {
-			parcel = appendPair(parcel, key, h.values[key].value)
+			parcel.Text(key)
+			parcel.Bytes(h.values[key].value)
 		}
 		return parcel
 	}
@@ -198,8 +200,8 @@ func (h *Server) passed(fence uint32, parcels rankwire.Parcels) {
 
 // take keeps pairs, unless there is a newer value.
 func (h *Server) take(pairs []byte, fence uint32) {
-	for r := (reader{pairs, true}); len(r.rest) > 0; {
-		if key, value := r.text(), r.bytes(); r.ok {
+	for r := frame.NewDecoder(pairs, math.MaxInt); len(r.Rest()) > 0; {
+		if key, value := r.Text(), r.Bytes(); r.Err() == nil {
 			h.keep(key, kept{value, fence})
 		}
 	}
@@ -267,11 +269,8 @@ func (h *Server) fetched(m rankwire.Answer) {
 	}
 	found := m.What == rankwire.Found
 	if found {
-		digits := 0
-		for digits < len(m.Key) && m.Key[digits] != ' ' {
-			digits++
-		}
-		fence, _ := strconv.ParseUint(m.Key[:digits], 10, 32) // kvsKey wrote it
+		digits, _, _ := strings.Cut(m.Key, " ")
+		fence, _ := strconv.ParseUint(digits, 10, 32) // kvsKey wrote it
 		h.keep(waiting[0].wants, kept{m.Value, uint32(fence)})
 		h.answered++
 		h.bytes += len(m.Key) + len(m.Value)
@@ -283,13 +282,16 @@ func (h *Server) fetched(m rankwire.Answer) {
 
 // Give returns what this node's ranks have put up to a fence, since the last
 // time: for each value its fence and the pair.
-func (h *Server) Give(fence uint32) (value []byte) {
+func (h *Server) Give(fence uint32) []byte {
+	var value frame.Encoder
 	rest := h.given[:0]
 	for _, w := range h.given {
 		if w.fence > fence {
 			rest = append(rest, w)
 		} else if v := h.values[w.key]; v.fence == w.fence { // otherwise it was put again
-			value = appendPair(binary.AppendUvarint(value, uint64(w.fence)), w.key, v.value)
+			value.U32(w.fence)
+			value.Text(w.key)
+			value.Bytes(v.value)
 		}
 	}
 	h.given = rest
@@ -299,11 +301,11 @@ func (h *Server) Give(fence uint32) (value []byte) {
 // BulkFetched takes what all nodes gave, and answers the gets that wait for it.
 func (h *Server) BulkFetched(fence uint32, values frame.Values) []Effect {
 	for v := range values.All() {
-		for r := (reader{v, true}); len(r.rest) > 0; {
-			of, pair := r.number(1<<32-1), r.rest
-			r.bytes()
-			r.bytes()
-			h.take(pair[:len(pair)-len(r.rest)], of)
+		for r := frame.NewDecoder(v, math.MaxInt); len(r.Rest()) > 0; {
+			of, pair := r.U32(), r.Rest()
+			r.Bytes()
+			r.Bytes()
+			h.take(pair[:len(pair)-len(r.Rest())], of)
 		}
 	}
 	h.bulkFence, h.fetching, h.asked, h.listed, h.answered, h.bytes = fence, 0, 0, 0, 0, 0
