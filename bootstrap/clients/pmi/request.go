@@ -3,7 +3,7 @@ package pmi
 // Request is what an Engine asks of its owner: one of the types below. All but
 // Finalize and Abort wait for an Answer, and no other comes before it is
 // given, except Abort.
-type Request interface{ request() }
+type Request any
 
 // Identify asks which rank this is: a client that came through PMI_PORT says a
 // number from 0 on, PMI_ID, that it was started with; what the number means is
@@ -74,20 +74,6 @@ type Abort struct {
 	Code int
 	Text string
 }
-
-func (Identify) request()  {}
-func (Put) request()       {}
-func (Get) request()       {}
-func (Fence) request()     {}
-func (Publish) request()   {}
-func (Lookup) request()    {}
-func (Unpublish) request() {}
-func (NodePut) request()   {}
-func (NodeGet) request()   {}
-func (Ring) request()      {}
-func (Spawn) request()     {}
-func (Finalize) request()  {}
-func (Abort) request()     {}
 
 // Answer is the owner's word on a Request; each says which fields count.
 type Answer struct {

@@ -97,9 +97,6 @@ type (
 	deregisterEvents struct{ codes List[Status] }
 )
 
-func (registerEvents) request()   {}
-func (deregisterEvents) request() {}
-
 // Items at the top level of a message have a count before them.
 func (r *reader) topOctet() byte    { r.count(1); return r.octet() }
 func (r *reader) topU32() uint32    { r.count(1); return r.u32() }

@@ -10,7 +10,7 @@ import (
 // Request is what an Engine asks of its owner: one of the types below. Texts, lists and bytes in it
 // share the bytes of the client's message. All wait for an Answer but Finalize and Abort, which the
 // engine has answered. Several may wait at a time, and answers may come in any order.
-type Request interface{ request() }
+type Request any
 
 // Join is the client's first word: a process of some namespace and rank wants to be served. The
 // owner compares the namespace, and says whether there is such a rank here. Body: none.
@@ -153,26 +153,6 @@ type Abort struct {
 	Text  string // empty or for the user
 	Procs List[Proc]
 }
-
-func (Join) request()           {}
-func (GetJob) request()         {}
-func (Commit) request()         {}
-func (Fence) request()          {}
-func (Get) request()            {}
-func (Publish) request()        {}
-func (Lookup) request()         {}
-func (Unpublish) request()      {}
-func (Spawn) request()          {}
-func (Connect) request()        {}
-func (Disconnect) request()     {}
-func (Notify) request()         {}
-func (Cleanup) request()        {}
-func (Query) request()          {}
-func (Log) request()            {}
-func (GroupConstruct) request() {}
-func (GroupDestruct) request()  {}
-func (Finalize) request()       {}
-func (Abort) request()          {}
 
 // Published yields what a Publish makes known: the attributes that do not say how.
 func (p Publish) Published() iter.Seq[Attr] {
