@@ -220,30 +220,18 @@ func (r *reader) count(want int) {
 	}
 }
 
-// coded reads a number behind the code of its type, which is the sender's choice. A number of 64
-// bits without a sign keeps its bits.
+// coded reads a number behind the code of its type, which is the sender's choice, without a copy. A
+// number of 64 bits without a sign keeps its bits.
 func (r *reader) coded() int64 {
-	switch t := Type(r.bareUnsigned(2)); t {
-	case TypeInt8:
-		return int64(int8(r.byte()))
-	case TypeUint8:
-		return int64(r.byte())
-	case TypeInt16:
-		return r.bareSigned(2)
-	case TypeUint16:
-		return int64(r.bareUnsigned(2))
-	case TypeInt32:
-		return r.bareSigned(4)
-	case TypeUint32:
-		return int64(r.bareUnsigned(4))
-	case TypeInt64:
-		return r.bareSigned(8)
-	case TypeUint64:
-		return int64(r.bareUnsigned(8))
-	default:
+	t := Type(r.bareUnsigned(2))
+	if t < TypeInt8 || t > TypeUint64 || t == TypeUint {
 		r.fail(fmt.Errorf("a number of type %d", t))
 		return 0
 	}
+	bare := reader{b: r.b, enc: r.enc, err: r.err}
+	n, _ := bare.scalar(t)
+	r.b, r.err = bare.b, bare.err
+	return n
 }
 
 func (r *reader) size() (n uint64) {

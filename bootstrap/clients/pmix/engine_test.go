@@ -89,8 +89,8 @@ func procsOf(ranks ...Rank) func(w *writer) {
 func TestScenarioHandshake(t *testing.T) {
 	for dialect, enc := range dialects {
 		e := joinedAs(t, usual("4.2.2", dialect))
-		require.Equal(t, enc, e.Encoding())
-		require.Equal(t, dialect, e.Client().Dialect)
+		require.Equal(t, enc, e.enc)
+		require.Equal(t, dialect, e.client.Dialect)
 	}
 	for name, change := range map[string]func(tr *trace, b []byte) []byte{
 		"tool":              func(tr *trace, b []byte) []byte { b[headerSize+19] = 3; return b },
@@ -156,12 +156,12 @@ func TestScenarioOrder(t *testing.T) {
 	require.Equal(t, 3*time.Second, get.Timeout)
 	require.True(t, get.Immediate)
 	require.Empty(t, get.Key)
-	require.Equal(t, 2, p.Waiting())
+	require.Len(t, p.waiting, 2)
 	require.Equal(t, NotFound, p.status(p.Answer(p.tag, Answer{Status: NotFound})))
 	require.Nil(t, p.Answer(p.tag, Answer{Status: NotFound}), "twice")
 	p.tag = first
 	require.Equal(t, Done, p.status(p.Answer(first, Answer{})))
-	require.Zero(t, p.Waiting())
+	require.Empty(t, p.waiting)
 	p.ask(cmdFence, procsOf(0))
 	p.tag--
 	require.Error(t, p.send(cmdFence, procsOf(0))[0].Err, "a tag that waits")
@@ -373,7 +373,7 @@ func TestLimits(t *testing.T) {
 	require.Len(t, log.Stderr, maxTexts)
 	require.Equal(t, maxTexts+1, log.Entries.Len())
 
-	for p.Waiting() < maxWaiting {
+	for len(p.waiting) < maxWaiting {
 		p.ask(cmdFence, procsOf(0))
 	}
 	require.Error(t, p.send(cmdFence, procsOf(0))[0].Err)

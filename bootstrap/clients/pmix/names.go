@@ -17,10 +17,8 @@ const (
 	NotFound         Status = -46
 	NotSupported     Status = -47
 	Partial          Status = -52 // some of several keys were found
-	ConnectionLost   Status = -61
 	LaunchFailed     Status = -181
 	LeftWithoutLeave Status = -200
-	AbortedBySignal  Status = -402
 	// allCodes in a DeregisterEvents is the handler of all events.
 	allCodes Status = -1 << 31
 )
@@ -76,7 +74,6 @@ type Persistence uint8
 
 const (
 	PersistFirstRead Persistence = 1 // until it is looked up
-	PersistProc      Persistence = 2 // until its publisher ends
 	PersistApp       Persistence = 3
 	PersistSession   Persistence = 4 // what a client means that says nothing
 )

@@ -91,20 +91,11 @@ type pending struct {
 // New makes an engine for a client that has just connected.
 func New() *Engine { return &Engine{waiting: map[uint32]pending{}} }
 
-// Client is what the client has said of itself.
-func (e *Engine) Client() Join { return e.client }
-
-// Encoding is that of the client's dialect.
-func (e *Engine) Encoding() Encoding { return e.enc }
-
 // Open reports whether the client has been taken in and has not taken its leave.
 func (e *Engine) Open() bool { return e.state == open }
 
 // Finalized reports whether the client has taken its leave.
 func (e *Engine) Finalized() bool { return e.state == closed }
-
-// Waiting is the number of requests that wait for an answer.
-func (e *Engine) Waiting() int { return len(e.waiting) }
 
 // Waits reports whether the request of a tag waits for an answer.
 func (e *Engine) Waits(tag uint32) bool {

@@ -109,7 +109,7 @@ func TestRecorded(t *testing.T) {
 					steps = append(steps, e.Answer(s.Tag, Answer{})...)
 				case Finalize:
 				default:
-					a := answerOf(t, s.Request, replies[s.Tag][headerSize:], e.Encoding())
+					a := answerOf(t, s.Request, replies[s.Tag][headerSize:], e.enc)
 					steps = append(steps, e.Answer(s.Tag, a)...)
 				}
 			}

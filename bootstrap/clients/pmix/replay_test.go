@@ -197,7 +197,7 @@ func TestReplay(t *testing.T) {
 				requireMessage(t, reply, out)
 				seen[s.what]++
 			}
-			require.Zero(t, e.Waiting())
+			require.Empty(t, e.waiting)
 			require.Equal(t, tr.name != "ompi507-abort.1", e.Finalized())
 		})
 	}

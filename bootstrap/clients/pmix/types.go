@@ -55,108 +55,103 @@ const (
 // maxDepth is how deeply values may be nested. Clients need 3: an array in an attribute of a query.
 const maxDepth = 8
 
-// layouts say of what parts an item of a type consists, in order. A type that is not listed cannot
-// be read or skipped.
-var layouts [TypeCompressedBytes + 1][]func(r *reader, depth int)
-
-func init() { // the parts refer to the table
-	layouts = [...][]func(r *reader, depth int){
-		TypeBool:             {octet},
-		TypeByte:             {octet},
-		TypeString:           {text},
-		TypeSize:             {size},
-		TypePID:              {pid},
-		TypeInt:              {integer},
-		TypeInt8:             {octet},
-		TypeInt16:            {i16},
-		TypeInt32:            {i32},
-		TypeInt64:            {i64},
-		TypeUint:             {integer}, // clients write it as an int
-		TypeUint8:            {octet},
-		TypeUint16:           {u16},
-		TypeUint32:           {u32},
-		TypeUint64:           {u64},
-		TypeFloat:            {text}, // in decimal digits
-		TypeDouble:           {text},
-		TypeTimeval:          {i64, i64},
-		TypeTime:             {u64},
-		TypeStatus:           {i32},
-		TypeValue:            {content},
-		TypeProc:             {text, u32},
-		TypeApp:              {text, arguments, variables, text, integer, attrs},
-		TypeAttr:             {text, u32, content},
-		TypeFound:            {text, u32, text, content},
-		TypeBuffer:           {octet, opaque},
-		TypeBytes:            {opaque},
-		TypeKeyValue:         {text, content},
-		TypePersistence:      {octet},
-		TypePointer:          {octet},
-		TypeScope:            {octet},
-		TypeRange:            {octet},
-		TypeCommand:          {octet},
-		TypeDirectives:       {u32},
-		TypeType:             {u16},
-		TypeProcState:        {octet},
-		TypeArray:            {array},
-		TypeRank:             {u32},
-		TypeQuery:            {variables, attrs}, // keys, then qualifiers
-		TypeCompressedString: {opaque},
-		TypeChannel:          {u16},
-		TypeVariable:         {text, text, octet},
-		TypeCompressedBytes:  {opaque},
+// scalar reads an item of a type if Value.Number returns the number in it; ok is false for other types. A number from 2^63 on
+// is negative.
+func (r *reader) scalar(t Type) (n int64, ok bool) {
+	switch t {
+	case TypeInt8:
+		n = int64(int8(r.octet()))
+	case TypeBool, TypeByte, TypeUint8, TypePersistence, TypeScope, TypeRange, TypeProcState:
+		n = int64(r.octet())
+	case TypeInt16:
+		n = r.signed(2)
+	case TypeUint16:
+		n = int64(r.u16())
+	case TypeInt32, TypeStatus:
+		n = int64(r.i32())
+	case TypeUint32, TypeRank, TypeDirectives:
+		n = int64(r.u32())
+	case TypeInt64:
+		n = r.signed(8)
+	case TypeUint64, TypeTime:
+		n = int64(r.u64())
+	case TypeSize:
+		n = int64(r.size())
+	case TypeInt:
+		n = int64(r.integer())
+	case TypeUint: // clients write it as an int
+		n = int64(uint32(r.integer()))
+	case TypePID:
+		n = int64(r.pid())
+	default:
+		return 0, false
 	}
+	return n, true
 }
-
-func octet(r *reader, _ int)   { r.octet() }
-func u16(r *reader, _ int)     { r.u16() }
-func u32(r *reader, _ int)     { r.u32() }
-func u64(r *reader, _ int)     { r.u64() }
-func i16(r *reader, _ int)     { r.signed(2) }
-func i32(r *reader, _ int)     { r.i32() }
-func i64(r *reader, _ int)     { r.signed(8) }
-func size(r *reader, _ int)    { r.size() }
-func integer(r *reader, _ int) { r.integer() }
-func pid(r *reader, _ int)     { r.pid() }
-func text(r *reader, _ int)    { r.text() }
-func opaque(r *reader, _ int)  { r.bytes() }
-
-// content is a type and an item of it.
-func content(r *reader, depth int) { r.item(r.typeCode(), depth+1) }
-
-// array is a type, a number and that many items.
-func array(r *reader, depth int) {
-	t := r.typeCode()
-	r.items(t, r.size(), depth+1)
-}
-
-func attrs(r *reader, depth int) { r.items(TypeAttr, r.size(), depth+1) }
-
-// arguments are of a program: their number is an int.
-func arguments(r *reader, depth int) { r.items(TypeString, number(r.integer()), depth) }
-
-// variables are of an environment: their number has 32 bits.
-func variables(r *reader, depth int) { r.items(TypeString, number(r.i32()), depth) }
 
 // number is how many items there are; a negative number is more than any message has.
 func number(n int32) uint64 { return uint64(n) }
 
 // item reads one item of a type. Type 0 is a value without content.
 func (r *reader) item(t Type, depth int) {
-	var parts []func(r *reader, depth int)
-	if int(t) < len(layouts) {
-		parts = layouts[t]
-	}
-	switch {
-	case r.err != nil:
-	case depth > maxDepth:
+	if depth > maxDepth {
 		r.fail(errDepth)
-	case parts == nil && t != 0:
-		r.fail(fmt.Errorf("an item of type %d, %w", t, errType))
 	}
-	for _, part := range parts {
-		if r.err == nil {
-			part(r, depth)
-		}
+	if r.err != nil || t == 0 {
+		return
+	}
+	if _, ok := r.scalar(t); ok {
+		return
+	}
+	switch t {
+	case TypePointer, TypeCommand:
+		r.octet()
+	case TypeType, TypeChannel:
+		r.u16()
+	case TypeString, TypeFloat, TypeDouble: // the latter in decimal digits
+		r.text()
+	case TypeTimeval:
+		r.signed(8)
+		r.signed(8)
+	case TypeValue:
+		r.item(r.typeCode(), depth+1)
+	case TypeProc:
+		r.text()
+		r.u32()
+	case TypeApp:
+		r.text()
+		r.items(TypeString, number(r.integer()), depth) // arguments
+		r.items(TypeString, number(r.i32()), depth)     // variables
+		r.text()
+		r.integer()
+		r.items(TypeAttr, r.size(), depth+1)
+	case TypeAttr:
+		r.text()
+		r.u32()
+		r.item(TypeValue, depth)
+	case TypeFound:
+		r.item(TypeProc, depth)
+		r.item(TypeKeyValue, depth)
+	case TypeBuffer:
+		r.octet()
+		r.bytes()
+	case TypeBytes, TypeCompressedString, TypeCompressedBytes:
+		r.bytes()
+	case TypeKeyValue:
+		r.text()
+		r.item(TypeValue, depth)
+	case TypeArray:
+		of := r.typeCode()
+		r.items(of, r.size(), depth+1)
+	case TypeQuery:
+		r.items(TypeString, number(r.i32()), depth) // keys
+		r.items(TypeAttr, r.size(), depth+1)        // qualifiers
+	case TypeVariable:
+		r.text()
+		r.text()
+		r.octet()
+	default:
+		r.fail(fmt.Errorf("an item of type %d, %w", t, errType))
 	}
 }
 

@@ -5,10 +5,7 @@ type Rank uint32
 
 // Names for ranks.
 const (
-	RankUndefined  Rank = 0xffffffff
 	RankWildcard   Rank = 0xfffffffe // all of the namespace
-	RankLocalNode  Rank = 0xfffffffd
-	RankInvalid    Rank = 0xfffffffc
 	RankLocalPeers Rank = 0xfffffffb
 )
 
@@ -151,38 +148,7 @@ func (v Value) Bytes() (b []byte, ok bool) {
 
 // Number is the value of any integer type, a flag, a rank, a status, a range or a persistence; ok
 // is false for other types. Values from 2^63 on are negative.
-func (v Value) Number() (n int64, ok bool) {
-	r := v.reader()
-	switch v.Type {
-	case TypeInt8:
-		n = int64(int8(r.octet()))
-	case TypeBool, TypeByte, TypeUint8, TypeRange, TypePersistence, TypeScope, TypeProcState:
-		n = int64(r.octet())
-	case TypeInt16:
-		n = r.signed(2)
-	case TypeUint16:
-		n = int64(r.u16())
-	case TypeInt32, TypeStatus:
-		n = int64(r.i32())
-	case TypeUint32, TypeRank, TypeDirectives:
-		n = int64(r.u32())
-	case TypeInt64:
-		n = r.signed(8)
-	case TypeUint64, TypeTime:
-		n = int64(r.u64())
-	case TypeSize:
-		n = int64(r.size())
-	case TypeInt:
-		n = int64(r.integer())
-	case TypeUint:
-		n = int64(uint32(r.integer()))
-	case TypePID:
-		n = int64(r.pid())
-	default:
-		return 0, false
-	}
-	return n, true
-}
+func (v Value) Number() (n int64, ok bool) { return v.reader().scalar(v.Type) }
 
 // Proc is the value of a process; ok is false for other types.
 func (v Value) Proc() (p Proc, ok bool) {
