@@ -204,7 +204,7 @@ func TestOneRequestAtATime(t *testing.T) {
 		"kvsname=kvs_ibrun_0 key=a\ncmd=finalize\n"))
 	require.Len(t, steps, 2)
 	require.Equal(t, Fence{}, steps[1].Request)
-	require.True(t, e.Waiting())
+	require.NotNil(t, e.asked)
 	require.Empty(t, e.Feed([]byte("cmd=get_")))
 	steps = e.Answer(Answer{})
 	require.Len(t, steps, 3)
@@ -215,7 +215,7 @@ func TestOneRequestAtATime(t *testing.T) {
 	require.Len(t, steps, 3)
 	require.Equal(t, "cmd=get_result rc=0 msg=success value=b c=d\n", string(steps[0].Bytes))
 	require.Equal(t, Finalize{}, steps[1].Request)
-	require.False(t, e.Waiting())
+	require.Nil(t, e.asked)
 	require.Empty(t, e.Answer(Answer{}), "nobody asked")
 }
 
@@ -413,11 +413,11 @@ func TestSpawn(t *testing.T) {
 
 func TestIdentify(t *testing.T) {
 	e := NewEngine(usual(-1, 8))
-	require.Equal(t, -1, e.Rank())
+	require.Equal(t, -1, e.cfg.Rank)
 	require.Equal(t, []Step{{Request: Identify{5}}}, e.Feed([]byte("cmd=initack pmiid=5\n")))
 	require.Equal(t, "cmd=initack rc=0\ncmd=set size=8\ncmd=set rank=5\ncmd=set debug=0\n",
 		string(e.Answer(Answer{Rank: 5, App: 2})[0].Bytes))
-	require.Equal(t, 5, e.Rank())
+	require.Equal(t, 5, e.cfg.Rank)
 	e.Feed([]byte("cmd=init pmi_version=1 pmi_subversion=1\n"))
 	require.Equal(t, "cmd=appnum appnum=2 rc=0\n", string(e.Feed([]byte("cmd=get_appnum\n"))[0].Bytes))
 

@@ -77,7 +77,7 @@ func TestRequestsAreWhole(t *testing.T) {
 		}
 		steps := e.Feed([]byte(wire(c.say)))
 		require.Equal(t, c.asks, steps[0].Request, c.say)
-		if e.Waiting() {
+		if e.asked != nil {
 			steps = append(steps, e.Answer(answer)...)
 		}
 		var reply []byte

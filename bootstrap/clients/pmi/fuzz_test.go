@@ -77,7 +77,7 @@ func drive(t *testing.T, b []byte, piece int, port bool) (out []byte, last strin
 					require.LessOrEqual(t, len(p.Key), MaxKey)
 					require.LessOrEqual(t, len(p.Value), e.cfg.MaxValue)
 				}
-				require.True(t, e.Waiting())
+				require.NotNil(t, e.asked)
 				turn++
 				answer := Answer{Found: turn%2 == 0, Value: strings.Repeat("v ;", turn%400), Left: "l;", Right: "r"}
 				if turn%5 == 0 {

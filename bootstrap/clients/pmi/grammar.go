@@ -1,6 +1,8 @@
 package pmi
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -86,12 +88,11 @@ const longValues = "ibrun_values"
 
 // find returns the row of a command; nil: unknown.
 func find(version int, name string) *command {
-	for i := range grammar {
-		if grammar[i].version == version && grammar[i].name == name {
-			return &grammar[i]
-		}
+	i := slices.IndexFunc(grammar, func(c command) bool { return c.version == version && c.name == name })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return &grammar[i]
 }
 
 // mappingKey is where MPI libraries look for Config.Mapping.
@@ -162,29 +163,35 @@ func (e *Engine) fullinit(c *command, m message) {
 
 func (e *Engine) put(c *command, m message) {
 	key, value := m.value("key"), m.value("value")
-	switch bad := e.wrong(m, key, value); {
+	bad := e.wrong(m, key, value)
+	switch {
 	case bad != "":
-		e.refuse(c, bad)
 	case key == mappingKey:
-		e.refuse(c, "reserved key")
+		bad = "reserved key"
 	case e.version == 1 && !e.fits(find(1, "get"), value):
-		e.refuse(c, "value too long for a line")
-	default:
-		e.ask(c, Put{key, value})
+		bad = "value too long for a line"
 	}
+	e.askUnless(bad, c, Put{key, value})
+}
+
+// askUnless gives the owner a request, or refuses the command if something is bad.
+func (e *Engine) askUnless(bad string, c *command, r Request) {
+	if bad != "" {
+		e.refuse(c, bad)
+		return
+	}
+	e.ask(c, r)
 }
 
 func (e *Engine) get(c *command, m message) {
 	key := m.value("key")
-	switch bad := e.wrong(m, key, ""); {
-	case bad != "":
-		e.refuse(c, bad)
-	case key == mappingKey:
+	bad := e.wrong(m, key, "")
+	if bad == "" && key == mappingKey {
 		e.mapped++
 		e.own(c, e.cfg.Mapping)
-	default:
-		e.ask(c, Get{key})
+		return
 	}
+	e.askUnless(bad, c, Get{key})
 }
 
 // wrong says what is wrong with a put or get; empty: nothing.
@@ -222,91 +229,67 @@ func (e *Engine) own(c *command, value string) {
 }
 
 func (e *Engine) jobAttr(c *command, m message) {
+	value := ""
 	switch m.value("key") {
 	case mappingKey:
-		e.own(c, e.cfg.Mapping)
+		value = e.cfg.Mapping
 	case "universeSize":
 		if e.cfg.Universe > 0 {
-			e.done(c, strconv.Itoa(e.cfg.Universe))
-			return
+			value = strconv.Itoa(e.cfg.Universe)
 		}
-		e.reply(c, c.absent)
-	default:
-		e.reply(c, c.absent)
 	}
+	e.own(c, value)
 }
 
 func (e *Engine) nodePut(c *command, m message) {
 	key, value := m.value("key"), m.value("value")
-	if bad := e.wrongPair(key, value); bad != "" {
-		e.refuse(c, bad)
-		return
-	}
-	e.ask(c, NodePut{key, value})
+	e.askUnless(e.wrongPair(key, value), c, NodePut{key, value})
 }
 
 func (e *Engine) nodeGet(c *command, m message) {
-	if bad := e.wrongPair(m.value("key"), ""); bad != "" {
-		e.refuse(c, bad)
-		return
-	}
-	e.ask(c, NodeGet{m.value("key"), m.value("wait") == "TRUE"})
+	key := m.value("key")
+	e.askUnless(e.wrongPair(key, ""), c, NodeGet{key, m.value("wait") == "TRUE"})
 }
 
 func (e *Engine) ring(c *command, m message) {
 	count, err := strconv.ParseInt(m.value("ring-count"), 10, 32)
-	left, right := m.value("ring-left"), m.value("ring-right")
-	switch {
-	case err != nil:
-		e.refuse(c, "ring-count is no number")
-	case max(len(left), len(right)) > e.cfg.MaxValue:
-		e.refuse(c, "value longer than "+strconv.Itoa(e.cfg.MaxValue))
-	default:
-		e.ask(c, Ring{int(count), left, right})
+	left, right, bad := m.value("ring-left"), m.value("ring-right"), ""
+	if err != nil {
+		bad = "ring-count is no number"
+	} else if max(len(left), len(right)) > e.cfg.MaxValue {
+		bad = "value longer than " + strconv.Itoa(e.cfg.MaxValue)
 	}
+	e.askUnless(bad, c, Ring{int(count), left, right})
 }
 
 func (e *Engine) fence(c *command, _ message) { e.ask(c, Fence{}) }
 
 // service is its name, and what is wrong with it.
 func (e *Engine) service(m message) (name, bad string) {
-	name, ok := m.get("service")
-	if !ok {
-		name = m.value("name")
-	}
+	name = cmp.Or(m.value("service"), m.value("name"))
 	if name == "" || len(name) > MaxValue {
-		return "", "service name of no bytes or more than " + strconv.Itoa(MaxValue)
+		bad = "service name of no bytes or more than " + strconv.Itoa(MaxValue)
 	}
-	return name, ""
+	return name, bad
 }
 
 func (e *Engine) publish(c *command, m message) {
 	name, bad := e.service(m)
 	port := m.value("port")
-	switch {
-	case bad != "":
-		e.refuse(c, bad)
-	case len(port) > MaxValue, e.version == 1 && !e.fits(find(1, "lookup_name"), port):
-		e.refuse(c, "port too long")
-	default:
-		e.ask(c, Publish{name, port})
+	if bad == "" && (len(port) > MaxValue || e.version == 1 && !e.fits(find(1, "lookup_name"), port)) {
+		bad = "port too long"
 	}
+	e.askUnless(bad, c, Publish{name, port})
 }
 
 func (e *Engine) lookup(c *command, m message) {
-	if name, bad := e.service(m); bad != "" {
-		e.refuse(c, bad)
-	} else {
-		e.ask(c, Lookup{name})
-	}
+	name, bad := e.service(m)
+	e.askUnless(bad, c, Lookup{name})
 }
 
 func (e *Engine) unpublish(c *command, m message) {
-	if name, bad := e.service(m); bad != "" {
-		e.refuse(c, bad)
-	} else {
-		e.ask(c, Unpublish{name})
-	}
+	name, bad := e.service(m)
+	e.askUnless(bad, c, Unpublish{name})
 }
 
 func (e *Engine) finalize(c *command, _ message) {
@@ -327,31 +310,23 @@ func (e *Engine) abort(_ *command, m message) {
 
 // answered replies to a command with the owner's answer.
 func (e *Engine) answered(c *command, r Request, a Answer) {
+	var values []string
 	switch r.(type) {
 	case Identify:
 		e.cfg.Rank, e.cfg.AppNum, e.state = a.Rank, a.App, named
-		e.done(c, strconv.Itoa(e.cfg.Size), strconv.Itoa(a.Rank))
+		values = []string{strconv.Itoa(e.cfg.Size), strconv.Itoa(a.Rank)}
 	case Spawn:
 		if c.version == 2 {
-			e.done(c, a.Value)
-			return
+			values = []string{a.Value}
 		}
-		e.done(c)
 	case Get, NodeGet, Lookup:
-		if !a.Found {
-			e.reply(c, c.absent)
-			return
-		}
-		e.done(c, a.Value)
-	case Unpublish:
-		if !a.Found {
-			e.reply(c, c.absent)
-			return
-		}
-		e.done(c)
+		values = []string{a.Value}
 	case Ring:
-		e.done(c, strconv.Itoa(a.Count), a.Left, a.Right)
-	default:
-		e.done(c)
+		values = []string{strconv.Itoa(a.Count), a.Left, a.Right}
 	}
+	if c.absent != "" && !a.Found {
+		e.reply(c, c.absent)
+		return
+	}
+	e.done(c, values...)
 }

@@ -94,12 +94,6 @@ func (e *Engine) Mapped() int { return e.mapped }
 // Finalized says whether the client has taken its leave.
 func (e *Engine) Finalized() bool { return e.state == closed }
 
-// Rank is the client's; -1 as long as it is not known.
-func (e *Engine) Rank() int { return e.cfg.Rank }
-
-// Waiting says whether a request awaits its answer.
-func (e *Engine) Waiting() bool { return e.asked != nil }
-
 // Feed takes bytes from the client, in any pieces of at most 64 KiB, and
 // returns what comes of them, in order. The engine keeps neither b nor the
 // result. A client that does not wait for its answers may run 64 KiB ahead.

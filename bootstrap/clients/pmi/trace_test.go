@@ -93,7 +93,7 @@ func TestTraces(t *testing.T) {
 					require.NoError(t, o.errs[rank])
 					require.Equal(t, want[rank], string(o.out[rank]), "rank %d", rank)
 					require.Equal(t, !strings.Contains(name, "abort"), o.engines[rank].Finalized())
-					require.Equal(t, rank, o.engines[rank].Rank())
+					require.Equal(t, rank, o.engines[rank].cfg.Rank)
 				}
 				last := map[string]Request{"abort": Abort{Code: 7}, "slurm_abort.pmi2": Abort{Code: 1,
 					Text: "the end; now"}}
