@@ -164,12 +164,8 @@ func (e *Engine) fullinit(c *command, m message) {
 func (e *Engine) put(c *command, m message) {
 	key, value := m.value("key"), m.value("value")
 	bad := e.wrong(m, key, value)
-	switch {
-	case bad != "":
-	case key == mappingKey:
+	if bad == "" && key == mappingKey {
 		bad = "reserved key"
-	case e.version == 1 && !e.fits(find(1, "get"), value):
-		bad = "value too long for a line"
 	}
 	e.askUnless(bad, c, Put{key, value})
 }
@@ -215,6 +211,8 @@ func (e *Engine) wrongPair(key, value string) string {
 		return "key with a space or ="
 	case len(value) > e.cfg.MaxValue:
 		return "value longer than " + strconv.Itoa(e.cfg.MaxValue)
+	case e.version == 1 && value != "" && !e.fits(find(1, "get"), value):
+		return "value too long for a line"
 	}
 	return ""
 }

@@ -66,11 +66,7 @@ func (e *Engine) spawning(text string) {
 // preput takes the values for the new job from a block, or refuses them.
 func (e *Engine) preput(c *command, b *block) bool {
 	for _, p := range b.pairs("preput_num", "preput_key_", "preput_val_") {
-		bad := e.wrongPair(p.Key, p.Value)
-		if get := find(1, "get"); bad == "" && e.version == 1 && !e.fits(get, p.Value) {
-			bad = "value too long for a line"
-		}
-		if bad != "" {
+		if bad := e.wrongPair(p.Key, p.Value); bad != "" {
 			e.refuse(c, "preput: "+bad)
 			return false
 		}

@@ -191,18 +191,18 @@ func (e *Engine) done(c *command, values ...string) {
 	if c.name == "name-lookup" {
 		values = append(values, values...) // once for each kind of client
 	}
-	text, ok := e.write(c.reply, c.ok, values)
-	if !ok {
+	if !e.reply(c, c.ok, values...) {
 		e.refuse(c, "value does not fit")
-		return
 	}
-	e.steps = append(e.steps, Step{Bytes: text})
 }
 
-// reply sends one of a row's other replies, which has no values.
-func (e *Engine) reply(c *command, form string) {
-	text, _ := e.write(c.reply, form, nil)
-	e.steps = append(e.steps, Step{Bytes: text})
+// reply sends one of a row's replies, unless a value cannot be said.
+func (e *Engine) reply(c *command, form string, values ...string) (ok bool) {
+	text, ok := e.write(c.reply, form, values)
+	if ok {
+		e.steps = append(e.steps, Step{Bytes: text})
+	}
+	return ok
 }
 
 // refuse replies that a command was not done, and why. PMI-1 clients read the
@@ -215,8 +215,7 @@ func (e *Engine) refuse(c *command, why string) {
 	if e.version != 2 {
 		why = strings.ReplaceAll(why, " ", "_")
 	}
-	text, _ := e.write(c.reply, c.no, []string{why})
-	e.steps = append(e.steps, Step{Bytes: text})
+	e.reply(c, c.no, why)
 }
 
 // unknown refuses a PMI-2 command that is in no row.
@@ -233,46 +232,33 @@ func (e *Engine) fits(c *command, value string) bool {
 
 // write puts a reply together; ok is false when a value cannot be said.
 func (e *Engine) write(cmd, form string, values []string) (text []byte, ok bool) {
-	if e.version == 2 {
-		return e.writeFrame(cmd, form, values)
+	framed := e.version == 2
+	switch {
+	case !framed:
+		text = append(text, "cmd="+cmd+" "...)
+	case e.thrid == "":
+		text = append(text, "      cmd="+escape(cmd)+";"...)
+	default:
+		text = append(text, "      cmd="+escape(cmd)+";thrid="+escape(e.thrid)+";"...)
 	}
-	text = append(append(text, "cmd="...), cmd...)
-	text = append(text, ' ')
 	for i, part := range strings.Split(form, "%") {
 		text = append(text, part...)
 		if i >= len(values) {
 			continue
 		}
-		stop := " \n\x00"
-		if strings.HasSuffix(part, " value=") {
+		value, stop := values[i], " \n\x00"
+		if framed {
+			value, stop = escape(value), "\x00"
+		} else if strings.HasSuffix(part, " value=") {
 			stop = "\n\x00"
 		}
-		if strings.ContainsAny(values[i], stop) {
+		if strings.ContainsAny(value, stop) || framed && len(values[i]) > e.cfg.MaxValue {
 			return nil, false
 		}
-		text = append(text, values[i]...)
+		text = append(text, value...)
 	}
-	text = append(text, '\n')
-	return text, len(text) <= e.mostReply()
-}
-
-func (e *Engine) writeFrame(cmd, form string, values []string) (text []byte, ok bool) {
-	text = append(text, "      cmd="...)
-	text = append(text, escape(cmd)...)
-	text = append(text, ';')
-	if e.thrid != "" {
-		text = append(append(text, "thrid="...), escape(e.thrid)...)
-		text = append(text, ';')
-	}
-	for i, part := range strings.Split(form, "%") {
-		text = append(text, part...)
-		if i >= len(values) {
-			continue
-		}
-		if len(values[i]) > e.cfg.MaxValue || strings.IndexByte(values[i], 0) >= 0 {
-			return nil, false
-		}
-		text = append(text, escape(values[i])...)
+	if !framed {
+		return append(text, '\n'), len(text) < e.mostReply()
 	}
 	text = append(text, ';')
 	copy(text, fmt.Sprintf("%*d", lengthSize, len(text)-lengthSize))
