@@ -18,11 +18,10 @@ type Body interface {
 	write(w *writer, e *Engine) error
 }
 
-// Values are what a process has committed, in the order of the commits: where a key is in several,
-// the last one counts.
+// Values are what a process has committed.
 type Values struct {
 	Of    Proc
-	Parts []Pairs
+	Pairs Pairs
 }
 
 // Results are published values that were found.
@@ -51,17 +50,15 @@ func (j *Job) write(w *writer, _ *Engine) error {
 }
 
 func (v Values) write(w *writer, _ *Engine) error {
-	for _, part := range v.Parts {
-		p, err := part.Convert(w.enc)
-		if err != nil {
-			return fmt.Errorf("values of rank %d in another encoding: %w", v.Of.Rank, err)
-		}
-		object := writer{enc: w.enc}
-		object.count(1)
-		v.Of.write(&object)
-		w.count(1)
-		w.bytes(append(object.b, p.Bytes...))
+	p, err := v.Pairs.Convert(w.enc)
+	if err != nil {
+		return fmt.Errorf("values of rank %d in another encoding: %w", v.Of.Rank, err)
 	}
+	object := writer{enc: w.enc}
+	object.count(1)
+	v.Of.write(&object)
+	w.count(1)
+	w.bytes(append(object.b, p.Bytes...))
 	return nil
 }
 

@@ -274,7 +274,6 @@ func TestScenarioLeave(t *testing.T) {
 	abort := steps[1].Request.(Abort)
 	require.Equal(t, "why", abort.Text)
 	require.EqualValues(t, 7, abort.Code)
-	require.Equal(t, 1, abort.Procs.Len())
 	steps = p.send(cmdFinalize, nil)
 	require.Equal(t, Done, p.status(steps[:1]))
 	require.Equal(t, Finalize{}, steps[1].Request)
@@ -329,7 +328,7 @@ func TestScenarioDialects(t *testing.T) {
 			})
 		}
 		get()
-		s, r := reader.result(reader.Answer(reader.tag, Answer{Body: Values{Proc{"ns", 1}, []Pairs{pairs(enc)}}}))
+		s, r := reader.result(reader.Answer(reader.tag, Answer{Body: Values{Proc{"ns", 1}, pairs(enc)}}))
 		require.Equal(t, Done, s)
 		r.count(1)
 		object := r.bytes()
@@ -340,7 +339,7 @@ func TestScenarioDialects(t *testing.T) {
 		require.Error(t, strange.Check())
 		get()
 		require.Equal(t, Unreadable, reader.status(reader.Answer(reader.tag,
-			Answer{Body: Values{Proc{"ns", 1}, []Pairs{strange}}})))
+			Answer{Body: Values{Proc{"ns", 1}, strange}})))
 	}
 }
 
@@ -371,7 +370,6 @@ func TestLimits(t *testing.T) {
 		none(w)
 	}).(Log)
 	require.Len(t, log.Stderr, maxTexts)
-	require.Equal(t, maxTexts+1, log.Entries.Len())
 
 	for len(p.waiting) < maxWaiting {
 		p.ask(cmdFence, procsOf(0))

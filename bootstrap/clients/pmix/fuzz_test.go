@@ -123,7 +123,7 @@ func word(q Request, turn int) Answer {
 	case GetJob:
 		return Answer{Body: smallJob("ns", 1)}
 	case Get:
-		return Answer{Body: Values{q.Of, []Pairs{PairsOf(Attr{"a", 0, BoolValue(true)})}}}
+		return Answer{Body: Values{q.Of, PairsOf(Attr{"a", 0, BoolValue(true)})}}
 	case Lookup:
 		return Answer{Body: Results{[]Found{{Proc{"ns", 1}, "a", TextValue("b")}}}}
 	case Spawn:

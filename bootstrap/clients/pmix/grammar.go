@@ -17,46 +17,37 @@ type row struct {
 var grammar = map[command]*row{
 	cmdJob: {name: "job", bare: true, parse: func(*reader) Request { return GetJob{} }},
 	cmdAbort: {name: "abort", parse: func(r *reader) Request {
-		return Abort{Code: r.topStatus(), Text: r.topText(), Procs: topList[Proc](r)}
+		return Abort{Code: r.topStatus(), Text: r.topText()}
 	}},
-	cmdCommit: {name: "commit", parse: parseCommit},
-	cmdFence: {name: "fence", parse: func(r *reader) Request {
-		q := Fence{Procs: topList[Proc](r), Attrs: topList[Attr](r)}
-		q.Timeout = seconds(q.Attrs)
-		return q
-	}},
+	cmdCommit:   {name: "commit", parse: parseCommit},
+	cmdFence:    {name: "fence", parse: func(r *reader) Request { return parseFence(r) }},
 	cmdGet:      {name: "get", parse: parseGet},
 	cmdFinalize: {name: "finalize", parse: func(*reader) Request { return Finalize{} }},
 	cmdPublish: {name: "publish", parse: func(r *reader) Request {
-		p := Publish{UID: r.topU32(), Attrs: topList[Attr](r)}
+		r.topU32() // the client's user
+		p := Publish{Attrs: topList[Attr](r)}
 		p.Range = choice(p.Attrs, keyRange, RangeSession)
 		p.Persistence = choice(p.Attrs, keyPersistence, PersistSession)
 		return p
 	}},
 	cmdLookup: {name: "lookup", empty: Results{}, parse: func(r *reader) Request {
-		l := Lookup{UID: r.topU32(), Keys: topCounted[Text](r), Attrs: topList[Attr](r)}
-		l.Range = choice(l.Attrs, keyRange, RangeSession)
-		l.Wait, l.Timeout = flag(l.Attrs, keyWait), seconds(l.Attrs)
+		r.topU32()
+		l := Lookup{Keys: topCounted[Text](r)}
+		attrs := topList[Attr](r)
+		l.Range = choice(attrs, keyRange, RangeSession)
+		l.Wait, l.Timeout = flag(attrs, keyWait), seconds(attrs)
 		return l
 	}},
 	cmdUnpublish: {name: "unpublish", parse: func(r *reader) Request {
-		u := Unpublish{UID: r.topU32(), Keys: topCounted[Text](r), Attrs: topList[Attr](r)}
-		u.Range = choice(u.Attrs, keyRange, RangeSession)
-		return u
+		r.topU32()
+		return Unpublish{Keys: topCounted[Text](r), Range: choice(topList[Attr](r), keyRange, RangeSession)}
 	}},
 	cmdSpawn: {name: "spawn", parse: func(r *reader) Request {
-		return Spawn{Attrs: topList[Attr](r), Apps: topList[App](r)}
+		topList[Attr](r) // of the whole job
+		return Spawn{topList[App](r)}
 	}},
-	cmdConnect: {name: "connect", parse: func(r *reader) Request {
-		q := Connect{Procs: topList[Proc](r), Attrs: topList[Attr](r)}
-		q.Timeout = seconds(q.Attrs)
-		return q
-	}},
-	cmdDisconnect: {name: "disconnect", parse: func(r *reader) Request {
-		q := Disconnect{Procs: topList[Proc](r), Attrs: topList[Attr](r)}
-		q.Timeout = seconds(q.Attrs)
-		return q
-	}},
+	cmdConnect:    {name: "connect", parse: func(r *reader) Request { return Connect(parseFence(r)) }},
+	cmdDisconnect: {name: "disconnect", parse: func(r *reader) Request { return Disconnect(parseFence(r)) }},
 	cmdNotify: {name: "notify", parse: func(r *reader) Request {
 		return Notify{Code: r.topStatus(), Range: Range(r.topOctet()), Attrs: topList[Attr](r)}
 	}},
@@ -70,12 +61,14 @@ var grammar = map[command]*row{
 		return Query{topList[Question](r)}
 	}},
 	cmdLog: {name: "log", parse: func(r *reader) Request {
-		l := Log{Time: r.topU64(), Entries: topList[Attr](r), Qualities: topList[Attr](r)}
-		l.Stdout, l.Stderr = texts(l.Entries, keyLogStdout), texts(l.Entries, keyLogStderr)
-		return l
+		r.count(1)
+		r.u64() // the time
+		entries := topList[Attr](r)
+		return Log{Stdout: texts(entries, keyLogStdout), Stderr: texts(entries, keyLogStderr)}
 	}},
 	cmdJobControl: {name: "job control", empty: Attributes{}, parse: func(r *reader) Request {
-		c := Cleanup{Targets: topList[Proc](r)}
+		topList[Proc](r) // the client itself, or nothing
+		c := Cleanup{}
 		if !c.wanted(topList[Attr](r)) {
 			return nil
 		}
@@ -100,7 +93,6 @@ type (
 // Items at the top level of a message have a count before them.
 func (r *reader) topOctet() byte    { r.count(1); return r.octet() }
 func (r *reader) topU32() uint32    { r.count(1); return r.u32() }
-func (r *reader) topU64() uint64    { r.count(1); return r.u64() }
 func (r *reader) topSize() uint64   { r.count(1); return r.size() }
 func (r *reader) topStatus() Status { r.count(1); return r.status() }
 func (r *reader) topText() string   { r.count(1); return string(r.text()) }
@@ -127,6 +119,11 @@ func topList[T item[T]](r *reader) List[T] {
 
 // topCounted reads a number, and that many items with a count each.
 func topCounted[T item[T]](r *reader) List[T] { return readCounted[T](r, r.topNumber()) }
+
+// parseFence reads what a Fence, a Connect and a Disconnect have.
+func parseFence(r *reader) Fence {
+	return Fence{Procs: topList[Proc](r), Timeout: seconds(topList[Attr](r))}
+}
 
 // parseCommit reads scopes, each with a buffer of pairs. The pairs need not be readable: they are
 // for other clients.

@@ -171,18 +171,14 @@ var someProcs = ListOf(Proc{"ns", 3}, Proc{"other", RankWildcard})
 
 // wanted are the requests of some commands in sayings.
 var wanted = map[command]Request{
-	cmdAbort: Abort{7, "why", someProcs},
-	cmdFence: Fence{someProcs, attrsOf("pmix.collect", keyTimeout), 3 * time.Second},
-	cmdGet:   Get{Proc{"ns", 3}, "key", attrsOf(keyImmediate, keyTimeout), true, 3 * time.Second},
-	cmdPublish: Publish{
-		1000, attrsOf("service", keyRange, keyPersistence), RangeGlobal, PersistFirstRead,
-	},
-	cmdLookup: Lookup{
-		1000, ListOf[Text]("a", "b"), attrsOf(keyRange, keyWait, keyTimeout), RangeGlobal, true, 3 * time.Second,
-	},
-	cmdUnpublish: Unpublish{1000, ListOf[Text]("a"), attrsOf(keyRange), RangeGlobal},
-	cmdSpawn:     Spawn{attrsOf("pmix.mapby"), ListOf(app)},
-	cmdConnect:   Connect{someProcs, attrsOf(keyTimeout), 3 * time.Second},
+	cmdAbort:     Abort{7, "why"},
+	cmdFence:     Fence{someProcs, 3 * time.Second},
+	cmdGet:       Get{Proc{"ns", 3}, "key", attrsOf(keyImmediate, keyTimeout), true, 3 * time.Second},
+	cmdPublish:   Publish{attrsOf("service", keyRange, keyPersistence), RangeGlobal, PersistFirstRead},
+	cmdLookup:    Lookup{ListOf[Text]("a", "b"), RangeGlobal, true, 3 * time.Second},
+	cmdUnpublish: Unpublish{ListOf[Text]("a"), RangeGlobal},
+	cmdSpawn:     Spawn{ListOf(app)},
+	cmdConnect:   Connect{someProcs, 3 * time.Second},
 	cmdNotify:    Notify{Aborted, RangeNamespace, attrsOf("pmix.evproc")},
 }
 
@@ -273,7 +269,7 @@ func TestBodies(t *testing.T) {
 	group := Group{Members: members, Context: 77, HasContext: true, Attrs: local}
 	results := Results{[]Found{{Proc{"ns", 4}, "a", TextValue("port")}}}
 	attributes := Attributes{ListOf(Attr{"pmix.x", 1, SizeValue(3)})}
-	require.Empty(t, fields.Zero(show, group, results, attributes, Values{Proc{"ns", 1}, []Pairs{{Fixed, []byte{1}}}},
+	require.Empty(t, fields.Zero(show, group, results, attributes, Values{Proc{"ns", 1}, Pairs{Fixed, []byte{1}}},
 		Found{Value: BoolValue(true), Key: "a", Of: Proc{"ns", 4}}, Attr{Key: "a", Flags: 1, Value: BoolValue(true)}))
 
 	after := func(version string, c command, fill func(top), a Answer) (Status, *reader) {
@@ -282,7 +278,7 @@ func TestBodies(t *testing.T) {
 		return p.result(p.Answer(p.tag, a))
 	}
 	for c, body := range map[command]Body{
-		cmdGet: Values{Proc{"ns", 1}, []Pairs{PairsOf(Attr{"a", 0, BoolValue(true)})}}, cmdLookup: results,
+		cmdGet: Values{Proc{"ns", 1}, PairsOf(Attr{"a", 0, BoolValue(true)})}, cmdLookup: results,
 		cmdSpawn: smallJob("new", 2), cmdConnect: Jobs{[]*Job{smallJob("other", 1)}}, cmdQuery: attributes,
 		cmdJobControl: attributes, cmdGroupConstruct: group,
 	} {

@@ -55,7 +55,7 @@ func answerOf(t *testing.T, q Request, b []byte, enc Encoding) (a Answer) {
 		object := reader{b: r.bytes(), enc: enc}
 		object.count(1)
 		require.Equal(t, q.Of, Proc{}.read(&object))
-		a.Body = Values{q.Of, []Pairs{{enc, object.b}}}
+		a.Body = Values{q.Of, Pairs{enc, object.b}}
 		require.NoError(t, Pairs{enc, object.b}.Check())
 	case Lookup:
 		a.Body = Results{slices.Collect(topList[Found](r).All())}

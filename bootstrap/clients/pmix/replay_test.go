@@ -102,7 +102,7 @@ func (s traced) answer(t testing.TB, enc Encoding, reply traced) Answer {
 		_, of, _ := strings.Cut(reply.lines[1], ": of ")
 		pairs := writer{enc: enc}
 		require.Empty(t, pairsFrom(t, &pairs, reply.lines[2:]))
-		a.Body = Values{procFrom(t, of), []Pairs{{enc, pairs.b}}}
+		a.Body = Values{procFrom(t, of), Pairs{enc, pairs.b}}
 	case s.what == "lookup":
 		var found []Found
 		for _, line := range reply.lines[1:] {

@@ -36,7 +36,6 @@ type Commit struct {
 // none.
 type Fence struct {
 	Procs   List[Proc]
-	Attrs   List[Attr]
 	Timeout time.Duration // 0: it may wait for ever; the same for those that wait likewise
 }
 
@@ -52,7 +51,6 @@ type Get struct {
 
 // Publish makes the attributes that Published yields known under their keys. Body: none.
 type Publish struct {
-	UID         uint32 // what the client says
 	Attrs       List[Attr]
 	Range       Range
 	Persistence Persistence
@@ -60,9 +58,7 @@ type Publish struct {
 
 // Lookup wants published values. Wait: the answer waits until all are there. Body: Results.
 type Lookup struct {
-	UID     uint32
 	Keys    List[Text]
-	Attrs   List[Attr]
 	Range   Range
 	Wait    bool
 	Timeout time.Duration
@@ -70,32 +66,19 @@ type Lookup struct {
 
 // Unpublish takes back what the client has published; no keys mean all. Body: none.
 type Unpublish struct {
-	UID   uint32
 	Keys  List[Text]
-	Attrs List[Attr]
 	Range Range
 }
 
 // Spawn starts further programs as one job. Body: *Job, the new one.
-type Spawn struct {
-	Attrs List[Attr]
-	Apps  List[App]
-}
+type Spawn struct{ Apps List[App] }
 
 // Connect waits as Fence does, and makes the jobs of the processes known to each other. Body: Jobs,
 // those of other namespaces.
-type Connect struct {
-	Procs   List[Proc]
-	Attrs   List[Attr]
-	Timeout time.Duration
-}
+type Connect Fence
 
 // Disconnect undoes Connect, and waits as Fence does. Body: none.
-type Disconnect struct {
-	Procs   List[Proc]
-	Attrs   List[Attr]
-	Timeout time.Duration
-}
+type Disconnect Fence
 
 // Notify reports an event to the processes in a range that have registered its code. Body: none.
 type Notify struct {
@@ -104,10 +87,9 @@ type Notify struct {
 	Attrs List[Attr]
 }
 
-// Cleanup names files and folders that are to be removed when the targets end. The owner must check
+// Cleanup names files and folders that are to be removed when the client ends. The owner must check
 // that they are the user's. Body: Attrs.
 type Cleanup struct {
-	Targets List[Proc] // empty: the client
 	Paths   []Path
 	Ignored []string // names that stay
 }
@@ -125,11 +107,7 @@ type Path struct {
 type Query struct{ Questions List[Question] }
 
 // Log has text for the user. Body: none.
-type Log struct {
-	Time               uint64 // seconds since 1970; 0: not given
-	Stdout, Stderr     []string
-	Entries, Qualities List[Attr] // all that came, and what qualifies it
-}
+type Log struct{ Stdout, Stderr []string }
 
 // GroupConstruct makes a group of processes, and waits for all of them. Body: Group.
 type GroupConstruct struct {
@@ -147,11 +125,10 @@ type GroupDestruct struct{ Name string }
 // Finalize says that the client takes its leave.
 type Finalize struct{}
 
-// Abort ends the processes listed, or the whole job if there are none.
+// Abort ends the whole job, even if the client lists some of its processes.
 type Abort struct {
-	Code  Status // of the program's choice
-	Text  string // empty or for the user
-	Procs List[Proc]
+	Code Status // of the program's choice
+	Text string // empty or for the user
 }
 
 // Published yields what a Publish makes known: the attributes that do not say how.

@@ -3,10 +3,12 @@ package pmixserver
 import (
 	"encoding/binary"
 	"iter"
+	"math"
 	"slices"
 	"strings"
 
 	"ibrun/bootstrap/clients/pmix"
+	"ibrun/bootstrap/wire/frame"
 	"ibrun/internal/job"
 )
 
@@ -28,8 +30,8 @@ type groups struct {
 // group is one whose members have something for each other.
 type group struct {
 	name   string
-	values []byte // of each such member: slot, length of what follows, an array of attributes
-	left   int    // members of this node that have not ended it
+	values frame.Encoder // of each such member: slot, an array of attributes
+	left   int           // members of this node that have not ended it
 }
 
 // maxGroups is how many bytes a node keeps of groups that have ended, together with those that have
@@ -77,8 +79,8 @@ func (s *Server) grouped(m *meeting, name string) pmix.List[pmix.Attr] {
 		list, _ := v.Attrs()
 		all = slices.AppendSeq(all, list.All())
 		if !known {
-			g.values = binary.BigEndian.AppendUint32(append(g.values, b[1:5]...), uint32(len(b)-5))
-			g.values = append(g.values, b[5:]...)
+			g.values.U32(binary.BigEndian.Uint32(b[1:]))
+			g.values.Bytes(b[5:])
 		}
 	}
 	if len(g.values) > 0 {
@@ -89,9 +91,6 @@ func (s *Server) grouped(m *meeting, name string) pmix.List[pmix.Attr] {
 
 // keepGroup keeps a group in place of old ones that have ended.
 func (s *Server) keepGroup(context uint64, g *group) {
-	if s.byContext == nil {
-		s.byContext = map[uint64]*group{}
-	}
 	g.values = slices.Clip(g.values)
 	s.byContext[context], s.groups.order = g, append(s.groups.order, context)
 	s.groups.bytes += g.size()
@@ -113,10 +112,8 @@ func (s *Server) keepGroup(context uint64, g *group) {
 // valuesOf yields what a member had for the others.
 func (g *group) valuesOf(slot job.Slot) iter.Seq[pmix.Attr] {
 	return func(yield func(pmix.Attr) bool) {
-		for rest := g.values; len(rest) > 0; {
-			of, size := job.Slot(binary.BigEndian.Uint32(rest)), binary.BigEndian.Uint32(rest[4:])
-			value := rest[8 : 8+size]
-			rest = rest[8+size:]
+		for r := frame.NewDecoder(g.values, math.MaxInt); len(r.Rest()) > 0; {
+			of, value := job.Slot(r.U32()), r.Bytes()
 			if of != slot {
 				continue
 			}

@@ -6,10 +6,12 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
 	"ibrun/bootstrap/clients/pmix"
+	"ibrun/bootstrap/wire/frame"
 	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
 )
@@ -145,9 +147,6 @@ func (s *Server) meeting(what string, in participants, epoch uint16) *meeting {
 	if m := s.meetings.open[name]; m != nil {
 		return m
 	}
-	if s.meetings.open == nil {
-		s.meetings = meetings{map[meetingName]*meeting{}, map[uint32]*meeting{}, map[meetingName]uint32{}}
-	}
 	s.turns[name]++
 	turn := fmt.Sprintf("%x.%d", name, s.turns[name])
 	others := slices.DeleteFunc(slices.Sorted(maps.Keys(in.ranks)), func(n string) bool { return n == s.namespace })
@@ -248,9 +247,9 @@ func (s *Server) gather(m *meeting, epoch uint16) {
 
 // outcome is what a speaker puts: whether its part has failed, and what there is for all.
 func (m *meeting) outcome() []byte {
-	b := []byte{0}
+	b := frame.Encoder{0}
 	for _, value := range m.shared {
-		b = append(binary.AppendUvarint(b, uint64(len(value))), value...)
+		b.Bytes(value)
 	}
 	if m.failed || len(b) > rankwire.MaxValue {
 		return []byte{1}
@@ -260,12 +259,10 @@ func (m *meeting) outcome() []byte {
 
 // unpack reads what outcome writes behind its first byte.
 func unpack(b []byte) (shared [][]byte) {
-	for len(b) > 0 {
-		size, n := binary.Uvarint(b)
-		if n <= 0 || size > uint64(len(b)-n) {
-			return shared
+	for r := frame.NewDecoder(b, math.MaxInt); len(r.Rest()) > 0; {
+		if value := r.Bytes(); r.Err() == nil {
+			shared = append(shared, value)
 		}
-		shared, b = append(shared, b[n:n+int(size)]), b[n+int(size):]
 	}
 	return shared
 }

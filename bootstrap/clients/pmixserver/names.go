@@ -39,9 +39,6 @@ func (s *Server) consult(r *rank, m rankwire.Name, then func(rankwire.Name)) {
 		then(rankwire.Name{})
 		return
 	}
-	if s.names.open == nil {
-		s.names.open = map[uint32]openQuestion{}
-	}
 	s.serial++
 	m.ID = s.serial
 	s.names.open[m.ID] = openQuestion{r, then}
@@ -54,9 +51,6 @@ func (s *Server) consult(r *rank, m rankwire.Name, then func(rankwire.Name)) {
 func (s *Server) await(w waiter, service string, then func(rankwire.Name)) {
 	of := awaited{w.rank.slot, service}
 	waiting, asked := s.awaited[of]
-	if s.awaited == nil {
-		s.awaited = map[awaited][]asking{}
-	}
 	s.awaited[of] = append(waiting, asking{waiter: w, by: w.rank, name: then})
 	w.rank.waiting++
 	if asked {

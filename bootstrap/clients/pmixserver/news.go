@@ -2,9 +2,10 @@ package pmixserver
 
 import (
 	"cmp"
-	"encoding/binary"
+	"math"
 	"slices"
 
+	"ibrun/bootstrap/wire/frame"
 	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
 )
@@ -85,33 +86,26 @@ func newestOf(runs []run, slot job.Slot) uint32 {
 
 // appendRuns encodes runs in order: for each the gap to the one before it, count, number.
 func appendRuns(b []byte, runs []run) []byte {
-	at := job.Slot(0)
+	w, at := frame.Encoder(b), job.Slot(0)
 	for _, r := range runs {
-		b = binary.AppendUvarint(b, uint64(r.first-at))
-		b = binary.AppendUvarint(b, uint64(r.count))
-		b = binary.AppendUvarint(b, uint64(r.number))
+		w.U32(uint32(r.first - at))
+		w.U32(r.count)
+		w.U32(r.number)
 		at = r.end()
 	}
-	return b
+	return w
 }
 
 // parseRuns is the reverse; it stops at what is none.
 func parseRuns(b []byte) (runs []run) {
 	at := uint64(0)
-	for len(b) > 0 {
-		var f [3]uint64
-		for i := range f {
-			v, n := binary.Uvarint(b)
-			if n <= 0 || v > job.MaxRanks {
-				return runs
-			}
-			f[i], b = v, b[n:]
-		}
-		first := at + f[0]
-		if at = first + f[1]; f[1] == 0 || at > job.MaxRanks {
+	for r := frame.NewDecoder(b, math.MaxInt); len(r.Rest()) > 0; {
+		first := at + r.Uint(job.MaxRanks)
+		count, number := r.Uint(job.MaxRanks), r.Uint(job.MaxRanks)
+		if at = first + count; r.Err() != nil || count == 0 || at > job.MaxRanks {
 			return runs
 		}
-		runs = append(runs, run{job.Slot(first), uint32(f[1]), uint32(f[2])})
+		runs = append(runs, run{job.Slot(first), uint32(count), uint32(number)})
 	}
 	return runs
 }

@@ -45,9 +45,6 @@ func (s *Server) learn(namespace, text string) bool {
 		return false
 	}
 	j.Size, j.Nodes = j.Layout.Ranks(), j.Layout.Nodes()
-	if s.related == nil {
-		s.related = map[string]*related{}
-	}
 	s.related[namespace] = &related{namespace, j}
 	return true
 }
@@ -97,7 +94,7 @@ func (s *Server) getRelated(w waiter, q pmix.Get, o *related) {
 		return
 	}
 	if attrs, ok := given(placeOf(o.job, o.job.Layout.Slot(job.Rank(q.Of.Rank))), q.Key); ok {
-		s.answer(w, pmix.Answer{Body: pmix.Values{Of: q.Of, Parts: []pmix.Pairs{pmix.PairsOf(attrs...)}}})
+		s.give(w, q.Of, pmix.PairsOf(attrs...))
 		return
 	}
 	service := exported(o.namespace, q.Of.Rank)
@@ -107,7 +104,7 @@ func (s *Server) getRelated(w waiter, q pmix.Get, o *related) {
 			s.status(w, pmix.NotFound)
 			return
 		}
-		s.answer(w, pmix.Answer{Body: pmix.Values{Of: q.Of, Parts: []pmix.Pairs{p}}})
+		s.give(w, q.Of, p)
 	}
 	if q.Immediate {
 		s.consult(w.rank, rankwire.Name{Do: rankwire.NameLookup, Service: service}, then)

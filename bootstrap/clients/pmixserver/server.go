@@ -130,8 +130,13 @@ type rank struct {
 
 // New makes the server of a node of a job.
 func New(j *job.Job, n job.Node, index job.NodeIndex) *Server {
-	s := &Server{job: j, node: n, index: index, namespace: Namespace(j), conns: map[uint32]*conn{}}
-	s.layout.hosts = hostsOf(j)
+	s := &Server{
+		job: j, node: n, index: index, namespace: Namespace(j), conns: map[uint32]*conn{}, related: map[string]*related{},
+		values: values{asked: map[string][]asking{}}, layout: layout{hosts: hostsOf(j)},
+		meetings: meetings{map[meetingName]*meeting{}, map[uint32]*meeting{}, map[meetingName]uint32{}},
+		names:    names{open: map[uint32]openQuestion{}, awaited: map[awaited][]asking{}},
+		groups:   groups{byContext: map[uint64]*group{}},
+	}
 	for i := range n.Ranks {
 		slot := n.First + job.Slot(i)
 		s.ranks = append(s.ranks, rank{slot: slot, number: j.Layout.Rank(slot)})
@@ -243,6 +248,11 @@ func (s *Server) answer(w waiter, a pmix.Answer) {
 	if !w.over {
 		s.obey(w.conn, w.engine.Answer(w.tag, a))
 	}
+}
+
+// give answers a Get with what a process has committed.
+func (s *Server) give(w waiter, of pmix.Proc, pairs pmix.Pairs) {
+	s.answer(w, pmix.Answer{Body: pmix.Values{Of: of, Pairs: pairs}})
 }
 
 // status answers without a body.
@@ -389,7 +399,7 @@ func (s *Server) leave(c *conn, finalized bool) {
 	}
 	s.send(r, rankwire.Finalize{})
 	if !slices.ContainsFunc(s.ranks, func(r rank) bool { return r.open > 0 }) {
-		s.groups = groups{}
+		s.groups = groups{byContext: map[uint64]*group{}}
 	}
 }
 

@@ -122,11 +122,11 @@ func (s *Server) get(w waiter, q pmix.Get) {
 		return
 	}
 	if p, ok := s.ofGroup(q, slot); ok {
-		s.answer(w, pmix.Answer{Body: pmix.Values{Of: q.Of, Parts: []pmix.Pairs{p}}})
+		s.give(w, q.Of, p)
 		return
 	}
 	if attrs, ok := given(s.placeOf(slot), q.Key); ok {
-		s.answer(w, pmix.Answer{Body: pmix.Values{Of: q.Of, Parts: []pmix.Pairs{pmix.PairsOf(attrs...)}}})
+		s.give(w, q.Of, pmix.PairsOf(attrs...))
 		return
 	}
 	if q.Key == keyHost { // not known: no rank commits it
@@ -160,7 +160,7 @@ func (s *Server) tryLocal(g getter) bool {
 	current := r.epoch == g.of.epoch
 	switch {
 	case current && r.committed && has(r.local, g.want.Key):
-		s.answer(g.waiter, pmix.Answer{Body: pmix.Values{Of: g.want.Of, Parts: []pmix.Pairs{r.local}}})
+		s.give(g.waiter, g.want.Of, r.local)
 	case g.want.Immediate || r.over || r.epoch > g.of.epoch || current && r.open == 0:
 		s.status(g.waiter, pmix.NotFound)
 	default:
@@ -209,9 +209,6 @@ func (s *Server) request(g getter) {
 func (s *Server) askFor(of job.Slot, key string, epoch uint16, a asking) {
 	id := answerID(of, key)
 	waiting, asked := s.asked[id]
-	if s.asked == nil {
-		s.asked = map[string][]asking{}
-	}
 	s.asked[id] = append(waiting, a)
 	a.by.waiting++
 	if !asked {
@@ -252,7 +249,7 @@ func (s *Server) found(g getter, m rankwire.Answer) {
 		s.request(g)
 		return
 	}
-	s.answer(g.waiter, pmix.Answer{Body: pmix.Values{Of: g.want.Of, Parts: []pmix.Pairs{p}}})
+	s.give(g.waiter, g.want.Of, p)
 }
 
 // rankEnded takes the end of a rank of this node.
