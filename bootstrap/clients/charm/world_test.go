@@ -152,6 +152,8 @@ func (w *world) core(s *Server, e ClientFrame, later func(func() []Effect)) {
 				w.queue = append(w.queue, func() { w.obey(to, to.Deliver(slot, out)) })
 			}
 		}
+	case rankwire.Abort:
+		w.note("%d says %v: %s", e.Rank, m, m.Text)
 	default:
 		w.note("%d says %v", e.Rank, m)
 	}
