@@ -100,10 +100,5 @@ func (r *Reader) Next() (f Frame, ok bool, err error) {
 // typeOf reads a type: letters, digits, "-" and "_", padded with NUL.
 func typeOf(b []byte) (string, bool) {
 	name, _, _ := strings.Cut(string(b), "\x00")
-	for _, c := range []byte(name) {
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' && c != '-' {
-			return "", false
-		}
-	}
-	return name, name != ""
+	return name, name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_-") == ""
 }

@@ -2,7 +2,6 @@ package charm
 
 import (
 	"bytes"
-	"encoding/binary"
 
 	"ibrun/bootstrap/ccs"
 )
@@ -19,12 +18,4 @@ const (
 // of Charm++). Such a program sends no reply.
 func Unhandled(text []byte) bool {
 	return bytes.Contains(text, []byte("Unknown CCS handler name '"+ccs.ResizeHandler+"'"))
-}
-
-// ParseRealloc reads the data of Realloc.
-func ParseRealloc(data []byte) (processes uint32, ok bool) {
-	if len(data) != 4 {
-		return 0, false
-	}
-	return binary.BigEndian.Uint32(data), true
 }

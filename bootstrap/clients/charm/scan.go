@@ -37,9 +37,7 @@ func (s *scan) run(most int, fits func(byte) bool) {
 }
 
 func (s *scan) skipBlanks() {
-	for s.at < len(s.input) && blank(s.input[s.at]) {
-		s.at++
-	}
+	s.at = len(s.input) - len(strings.TrimLeft(s.input[s.at:], " \t\n\v\f\r"))
 }
 
 // directive does the first directive of a format, and returns the rest.
@@ -52,36 +50,19 @@ func (s *scan) directive(f string) (rest string) {
 		s.run(1, func(c byte) bool { return c == f[0] })
 		return f[1:]
 	}
-	f = f[1:]
-	if f[0] == '*' {
-		f = f[1:]
-	}
-	digits := 0
-	for digits < len(f) && f[digits] >= '0' && f[digits] <= '9' {
-		digits++
-	}
-	width, err := strconv.Atoi(f[:digits])
+	f = strings.TrimPrefix(f[1:], "*")
+	rest = strings.TrimLeft(f, "0123456789")
+	width, err := strconv.Atoi(f[:len(f)-len(rest)])
 	given := err == nil && width > 0
 	if !given {
 		width = len(s.input) + 1
 	}
-	for f = f[digits:]; len(f) > 0 && isSize(f[0]); {
-		f = f[1:]
-	}
-	if len(f) == 0 {
+	f = strings.TrimLeft(rest, "hlLjztqm") // modifiers: h, hh, l, ll, L, j, z, t, q, m
+	if f == "" {
 		s.failed = true
 		return ""
 	}
 	return s.conversion(f, width, given)
-}
-
-// isSize reports whether a letter is a modifier of a conversion: h, hh, l, ll, L, j, z, t, q, m.
-func isSize(c byte) bool {
-	switch c {
-	case 'h', 'l', 'L', 'j', 'z', 't', 'q', 'm':
-		return true
-	}
-	return false
 }
 
 func (s *scan) conversion(f string, width int, given bool) (rest string) {

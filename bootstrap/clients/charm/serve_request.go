@@ -49,9 +49,6 @@ func (s *Server) Request(id uint32, slot job.Slot, q ccs.Request) []Effect {
 		trouble = err.Error()
 	} else {
 		s.asked.last++
-		if s.asked.open == nil {
-			s.asked.open = map[uint32]request{}
-		}
 		s.asked.open[s.asked.last] = request{id, r}
 		if forward := Forward(q, s.asked.last); r.muting { // other processes of the job may already run
 			r.held = append(r.held, forward)

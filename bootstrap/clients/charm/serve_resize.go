@@ -1,6 +1,7 @@
 package charm
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"ibrun/bootstrap/ccs"
@@ -52,15 +53,14 @@ func (s *Server) unhandled(r *rank) {
 
 // realloc takes the word of process 0 that all are ready to go on with another number.
 func (s *Server) realloc(r *rank, data []byte) {
-	next, ok := ParseRealloc(data)
-	switch {
-	case !r.resizes || r.number != 0 || !ok:
+	if !r.resizes || r.number != 0 || len(data) != 4 {
 		s.refuse(r.conn, fmt.Errorf("%s of a process that cannot", Realloc))
-	case r.change.Step != rankwire.ResizeWaits || r.change.Layout.Ranks() != next:
+	} else if next := binary.BigEndian.Uint32(data); r.change.Step == rankwire.ResizeWaits &&
+		r.change.Layout.Ranks() == next {
+		s.report(r, rankwire.Follow{Step: rankwire.FollowResize})
+	} else {
 		s.fail(r, fmt.Sprintf("it goes on with %d processes, which nobody has asked ibrun for; "+
 			"hint: ibrun ctl grow, shrink", next))
-	default:
-		s.report(r, rankwire.Follow{Step: rankwire.FollowResize})
 	}
 }
 

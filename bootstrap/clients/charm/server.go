@@ -142,7 +142,7 @@ const (
 // NewServer returns the server for node n of job j. The first collective of each rank gets the number op+1, because
 // earlier starts of the ranks have used the numbers up to op.
 func NewServer(j *job.Job, n job.Node, op uint32) *Server {
-	s := &Server{job: j, node: n, conns: map[uint32]*conn{}}
+	s := &Server{job: j, node: n, conns: map[uint32]*conn{}, asked: requests{open: map[uint32]request{}}}
 	for i := range n.Ranks {
 		slot := n.First + job.Slot(i)
 		s.ranks = append(s.ranks, rank{slot: slot, number: j.Layout.Rank(slot), op: op})

@@ -208,20 +208,12 @@ func (s *Server) end(r *rank) {
 		return
 	}
 	var parcels []rankwire.Parcel
-	if code := s.lastCode(); code != 0 {
-		parcels = append(parcels, rankwire.Parcel{From: r.slot, To: rankwire.Everyone, Value: []byte{code}})
-	}
-	s.join(r, stepEnding, parcels...)
-}
-
-// lastCode is the code of this node's last rank that has one.
-func (s *Server) lastCode() (code uint8) {
-	for i := range s.ranks {
-		if c := s.ranks[i].code; c != 0 {
-			code = c
+	for i := range s.ranks { // the code of this node's last rank that has one
+		if code := s.ranks[i].code; code != 0 {
+			parcels = []rankwire.Parcel{{From: r.slot, To: rankwire.Everyone, Value: []byte{code}}}
 		}
 	}
-	return code
+	s.join(r, stepEnding, parcels...)
 }
 
 // allEnded ends a program. The job's code is that of the last node that has one.
