@@ -1,8 +1,9 @@
 package control
 
 import (
+	"cmp"
 	"fmt"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -96,31 +97,23 @@ func ranksOf(l job.Layout, g rankwire.RankGroup) string {
 	var ranks []job.Rank
 	var words []string
 	named := uint32(0)
-	word := func(first, last job.Rank) {
-		if first == last {
-			words = append(words, strconv.Itoa(int(first)))
-		} else {
-			words = append(words, fmt.Sprintf("%d-%d", first, last))
-		}
-	}
 	for s := range g.Ranks.All() {
 		named += s.Count
-		if l.Plain() {
-			word(job.Rank(s.First), job.Rank(s.End()-1))
-			continue
-		}
 		for slot := s.First; slot < s.End(); slot++ {
 			ranks = append(ranks, l.Rank(slot))
 		}
 	}
-	sort.Slice(ranks, func(i, j int) bool { return ranks[i] < ranks[j] })
+	slices.Sort(ranks)
 	for i := 0; i < len(ranks); {
-		end := i + 1
-		for end < len(ranks) && ranks[end] == ranks[end-1]+1 {
-			end++
+		first := ranks[i]
+		for i++; i < len(ranks) && ranks[i] == ranks[i-1]+1; {
+			i++
 		}
-		word(ranks[i], ranks[end-1])
-		i = end
+		if last := ranks[i-1]; last == first {
+			words = append(words, fmt.Sprint(first))
+		} else {
+			words = append(words, fmt.Sprintf("%d-%d", first, last))
+		}
 	}
 	if len(words) > rankwire.MaxSpans {
 		words = append(words[:rankwire.MaxSpans], "...")
@@ -156,12 +149,9 @@ func ParseRanks(l job.Layout, text string) (none rankwire.SlotSpans, err error) 
 			slots = append(slots, l.Slot(job.Rank(rank)))
 		}
 	}
-	sort.Slice(slots, func(i, j int) bool { return slots[i] < slots[j] })
+	slices.Sort(slots)
 	var spans []rankwire.SlotSpan
-	for i, slot := range slots {
-		if i > 0 && slots[i-1] == slot {
-			continue
-		}
+	for _, slot := range slices.Compact(slots) {
 		if last := len(spans) - 1; last >= 0 && spans[last].End() == slot {
 			spans[last].Count++
 			continue
@@ -180,7 +170,7 @@ func (s *Standing) Collectives() (lines []string) {
 			waiting = joined(waiting, s.Groups[i])
 		}
 	}
-	sort.Slice(waiting, func(i, j int) bool { return waiting[i].Op < waiting[j].Op })
+	slices.SortFunc(waiting, func(a, b *StandingGroup) int { return cmp.Compare(a.Op, b.Op) })
 	for _, w := range waiting {
 		lines = append(lines, fmt.Sprintf("%s %d: %s for %.1f s; missing: %s", w.Call, w.Op, ranksWait(w.Count), w.Age,
 			s.missing(w.Op)))
@@ -247,9 +237,7 @@ func late(state string, joined, op uint32) bool {
 }
 
 func (s *Standing) sorted() []StandingRow {
-	rows := append([]StandingRow(nil), s.Rows...)
-	sort.Slice(rows, func(i, j int) bool { return rows[i].Rank < rows[j].Rank })
-	return rows
+	return slices.SortedFunc(slices.Values(s.Rows), func(a, b StandingRow) int { return cmp.Compare(a.Rank, b.Rank) })
 }
 
 // does is what a rank does, in a few words.

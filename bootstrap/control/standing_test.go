@@ -11,8 +11,8 @@ import (
 )
 
 var (
-	plain = job.NewLayout([]job.Share{{Nodes: 4, Ranks: 4}})
-	dealt = plain.Dealt(1)
+	blockwise = job.NewLayout([]job.Share{{Nodes: 4, Ranks: 4}})
+	dealt     = blockwise.Dealt(1)
 )
 
 func spans(of ...job.Slot) rankwire.SlotSpans {
@@ -25,7 +25,7 @@ func spans(of ...job.Slot) rankwire.SlotSpans {
 
 // Lists of ranks become slots and come back as the user wrote them, in blocks and dealt.
 func TestRanks(t *testing.T) {
-	for _, l := range []job.Layout{plain, dealt} {
+	for _, l := range []job.Layout{blockwise, dealt} {
 		for in, out := range map[string]string{"0-3,7": "0-3,7", "7,0-3,2": "0-3,7", "5": "5",
 			"0-15": "0-15"} {
 			got, err := ParseRanks(l, in)
@@ -42,10 +42,10 @@ func TestRanks(t *testing.T) {
 			require.ErrorContains(t, err, why, in)
 		}
 	}
-	none, err := ParseRanks(plain, "")
+	none, err := ParseRanks(blockwise, "")
 	require.NoError(t, err)
 	require.Zero(t, none.Len())
-	require.Equal(t, "0-1,3,and 7 more", ranksOf(plain, rankwire.RankGroup{Count: 10, Ranks: spans(0, 2, 3, 4)}))
+	require.Equal(t, "0-1,3,and 7 more", ranksOf(blockwise, rankwire.RankGroup{Count: 10, Ranks: spans(0, 2, 3, 4)}))
 }
 
 func stuck() rankwire.Standings {
@@ -66,7 +66,7 @@ func stuck() rankwire.Standings {
 
 // Who is missing is named with its node and what it does; ranks that have ended are not missing.
 func TestCollectives(t *testing.T) {
-	s := StandingOf(plain, stuck())
+	s := StandingOf(blockwise, stuck())
 	require.Equal(t, []string{
 		"Barrier 2: 14 ranks have waited for 12.3 s; missing: rank 5 on node0002 (process 77, in read)",
 	}, s.Collectives())
@@ -92,7 +92,7 @@ func TestDealt(t *testing.T) {
 }
 
 func TestTable(t *testing.T) {
-	s := StandingOf(plain, stuck())
+	s := StandingOf(blockwise, stuck())
 	require.Equal(t, []string{
 		"RANK  HOST      PID  S  CPU%     TIME  MEMORY  WAITS IN  CPUS  HCA       STATE",
 		"   0  node0001   70  R   0.0  0:00.00      0B  -         -     -         Barrier 2 for 0.1 s",
@@ -114,7 +114,7 @@ func TestStacks(t *testing.T) {
 	groups[0].Text = "poll <- main\nepoll_wait"
 	a.Groups = rankwire.NewRankGroups(groups[:2]...)
 	a.Cut = 3
-	s := StandingOf(plain, a)
+	s := StandingOf(blockwise, a)
 	require.Equal(t, []string{
 		"14 ranks: 0-4,6-14 (in Barrier 2)", "    poll <- main", "    epoll_wait", "1 rank: 5 (joined)",
 		"and 3 ranks in other states",

@@ -1,9 +1,12 @@
 package control
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"ibrun/internal/plain"
 )
 
 // Table is the rows, a line each, under a head. It keeps their order if ordered; else they are in
@@ -15,10 +18,14 @@ func (s *Standing) Table(ordered bool) []string {
 	}
 	table := [][]string{{"RANK", "HOST", "PID", "S", "CPU%", "TIME", "MEMORY", "WAITS IN", "CPUS", "HCA", "STATE"}}
 	for _, r := range rows {
+		pid := "-"
+		if r.PID > 0 {
+			pid = fmt.Sprint(r.PID)
+		}
 		table = append(table, []string{
-			fmt.Sprint(r.Rank), r.Host, orDash(fmt.Sprint(r.PID), r.PID == 0), orDash(r.Kernel, r.Kernel == ""),
-			fmt.Sprintf("%.1f", r.Busy), TimeText(r.CPU), BytesText(r.Memory), orDash(r.Waits, r.Waits == ""),
-			orDash(r.CPUs, r.CPUs == ""), orDash(r.HCA, r.HCA == ""), r.state(),
+			fmt.Sprint(r.Rank), r.Host, pid, cmp.Or(r.Kernel, "-"),
+			fmt.Sprintf("%.1f", r.Busy), TimeText(r.CPU), BytesText(r.Memory), cmp.Or(r.Waits, "-"),
+			cmp.Or(r.CPUs, "-"), cmp.Or(r.HCA, "-"), r.state(),
 		})
 	}
 	width := make([]int, len(table[0]))
@@ -48,13 +55,6 @@ func (s *Standing) Table(ordered bool) []string {
 	return lines
 }
 
-func orDash(text string, empty bool) string {
-	if empty {
-		return "-"
-	}
-	return text
-}
-
 // state is what the agent knows of a rank.
 func (r StandingRow) state() string {
 	if r.State == StandingWaits {
@@ -75,7 +75,7 @@ func (s *Standing) Summary() (lines []string) {
 		} else if g.Op > 0 && g.State != StandingOver {
 			state = fmt.Sprintf("%s, after collective %d", g.State, g.Op)
 		}
-		lines = append(lines, fmt.Sprintf("%s: %s (ranks %s)", CountText(g.Count, "rank"), state, g.Ranks))
+		lines = append(lines, fmt.Sprintf("%s: %s (ranks %s)", plain.Plural(int(g.Count), "rank"), state, g.Ranks))
 	}
 	return append(lines, s.rest()...)
 }
@@ -83,7 +83,7 @@ func (s *Standing) Summary() (lines []string) {
 // rest says what the answer lacks.
 func (s *Standing) rest() (lines []string) {
 	if s.Cut > 0 {
-		lines = append(lines, fmt.Sprintf("and %s in other states", CountText(s.Cut, "rank")))
+		lines = append(lines, fmt.Sprintf("and %s in other states", plain.Plural(int(s.Cut), "rank")))
 	}
 	if s.Silent > 0 {
 		lines = append(lines, fmt.Sprintf("%s not answered", hasNot(s.Silent)))
@@ -101,7 +101,7 @@ func hasNot(nodes uint32) string {
 // Stacks is the groups with their stacks, the largest first.
 func (s *Standing) Stacks() (lines []string) {
 	for _, g := range s.Groups {
-		head := fmt.Sprintf("%s: %s", CountText(g.Count, "rank"), g.Ranks)
+		head := fmt.Sprintf("%s: %s", plain.Plural(int(g.Count), "rank"), g.Ranks)
 		if g.State == StandingWaits {
 			head += fmt.Sprintf(" (in %s %d)", g.Call, g.Op)
 		} else {
@@ -113,14 +113,6 @@ func (s *Standing) Stacks() (lines []string) {
 		}
 	}
 	return append(lines, s.rest()...)
-}
-
-// CountText returns n and the noun thing, in the plural unless n is 1: "1 rank", "2 ranks".
-func CountText(n uint32, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // TimeText formats a CPU time as minutes, seconds and hundredths of a second: "1:02.50".

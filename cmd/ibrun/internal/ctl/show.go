@@ -78,14 +78,14 @@ func (r *request) show(c *control.Client, stdout io.Writer, got control.Response
 		return size(stdout, got.Size)
 	case got.Job != nil:
 		_, err := fmt.Fprintf(stdout, "process %d has a table of %s for debuggers\n", got.Job.PID,
-			control.CountText(got.Job.Ranks, "rank"))
+			plain.Plural(int(got.Job.Ranks), "rank"))
 		return err
 	case s == nil:
 		return nil
 	case r.verb == "status":
 		ranks, cpu, memory := s.Totals()
-		fmt.Fprintf(stdout, "%s on %s; CPU time %s, memory %s\n", control.CountText(ranks, "rank"),
-			control.CountText(s.Nodes, "node"), control.TimeText(cpu), control.BytesText(memory))
+		fmt.Fprintf(stdout, "%s on %s; CPU time %s, memory %s\n", plain.Plural(int(ranks), "rank"),
+			plain.Plural(int(s.Nodes), "node"), control.TimeText(cpu), control.BytesText(memory))
 		return lines(stdout, s.Summary(), s.Collectives())
 	case r.verb == "ranks":
 		return lines(stdout, s.Table(false), s.Collectives())
@@ -118,14 +118,14 @@ func ends(e *control.Ends) (text []string) {
 		text = append(text, fmt.Sprintf("ibrun: %s: code %d: %s", where, f.Code, f.Cause))
 	}
 	if e.More > 0 {
-		text = append(text, fmt.Sprintf("ibrun: %s failed, too", control.CountText(e.More, "daemon")))
+		text = append(text, fmt.Sprintf("ibrun: %s failed, too", plain.Plural(int(e.More), "daemon")))
 	}
 	if e.Lost > 0 {
-		text = append(text, fmt.Sprintf("ibrun: %s with daemons lost", control.CountText(e.Lost, "node")))
+		text = append(text, fmt.Sprintf("ibrun: %s with daemons lost", plain.Plural(int(e.Lost), "node")))
 	}
 	if e.Over > 0 {
 		text = append(text, fmt.Sprintf("ibrun: %s had no ranks any more: no daemon ran there",
-			control.CountText(e.Over, "node")))
+			plain.Plural(int(e.Over), "node")))
 	}
 	if e.Dropped > 0 {
 		text = append(text, fmt.Sprintf("ibrun: %d bytes of output were not taken in time, and are lost", e.Dropped))
@@ -189,7 +189,7 @@ func (r *request) top(c *control.Client, stdout io.Writer) error {
 func page(s *control.Standing) []string {
 	ranks, cpu, memory := s.Totals()
 	head := fmt.Sprintf("%s  %s on %s  CPU time %s  memory %s", time.Now().Format("15:04:05"),
-		control.CountText(ranks, "rank"), control.CountText(s.Nodes, "node"), control.TimeText(cpu), control.BytesText(memory))
+		plain.Plural(int(ranks), "rank"), plain.Plural(int(s.Nodes), "node"), control.TimeText(cpu), control.BytesText(memory))
 	waits := s.Collectives()
 	if len(waits) > 1 {
 		waits = append(waits[:1], fmt.Sprintf("and %d more collectives", len(waits)-1))

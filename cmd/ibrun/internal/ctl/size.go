@@ -7,6 +7,7 @@ import (
 
 	"ibrun/bootstrap/control"
 	"ibrun/internal/exit"
+	"ibrun/internal/plain"
 )
 
 // parseSize takes the word of grow and shrink.
@@ -35,7 +36,7 @@ func (r *request) parseSize(words []string) (rest []string, err error) {
 
 // size says how far a change of the job's size is.
 func size(w io.Writer, s *control.Size) error {
-	what := fmt.Sprintf("%s on %s", control.CountText(s.Ranks, "rank"), control.CountText(s.Nodes, "node"))
+	what := fmt.Sprintf("%s on %s", plain.Plural(int(s.Ranks), "rank"), plain.Plural(int(s.Nodes), "node"))
 	if s.Waits {
 		_, err := fmt.Fprintf(w, "ready for %s: waiting until the program calls Resize\n", what)
 		return err
