@@ -38,7 +38,6 @@ const (
 	maxWaiting = 4096    // requests that wait for an answer
 	maxHeld    = 8 << 20 // bytes of their messages
 	maxCodes   = 256     // codes of events that a client registers
-	firstPiece = 4 << 10 // bytes of memory for a message before more have come
 )
 
 // tagEvent is of messages that no request asked for.
@@ -131,20 +130,11 @@ func (e *Engine) arrive(b []byte) []byte {
 		}
 	}
 	n := min(e.want-len(e.body), len(b))
-	e.reserve(n)
 	e.body, b = append(e.body, b[:n]...), b[n:]
 	if len(e.body) == e.want {
 		e.complete()
 	}
 	return b
-}
-
-// reserve makes room for n more bytes, in all at most twice what has arrived.
-func (e *Engine) reserve(n int) {
-	if len(e.body)+n > cap(e.body) {
-		room := min(e.want, max(2*cap(e.body), len(e.body)+n, firstPiece))
-		e.body = append(make([]byte, 0, room), e.body...)
-	}
 }
 
 // begin reads the header.
