@@ -10,6 +10,7 @@ import (
 	"ibrun/bootstrap/clients/pmix/pmixtest"
 	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
+	"ibrun/internal/slotruns"
 )
 
 // A fence of some ranks takes two questions for each node but the first, and nothing of others.
@@ -190,21 +191,8 @@ func TestConnectSome(t *testing.T) {
 }
 
 func TestRuns(t *testing.T) {
-	runs := joined([]run{{4, 2, 3}, {0, 4, 3}, {9, 1, 2}, {6, 1, 4}})
-	require.Equal(t, []run{{0, 6, 3}, {6, 1, 4}, {9, 1, 2}}, runs)
+	runs := []slotruns.Run{{First: 0, End: 6, Number: 3}, {First: 6, End: 7, Number: 4}, {First: 9, End: 10, Number: 2}}
 	require.Equal(t, runs, parseRuns(appendRuns(nil, runs)))
-	for slot, want := range []uint32{3, 3, 3, 3, 3, 3, 4, 1, 1, 2, 1} {
-		require.Equal(t, want, newestOf(runs, job.Slot(slot)), "%d", slot)
-	}
-	for _, c := range []struct{ news, want []run }{
-		{nil, runs},
-		{[]run{{0, 10, 5}}, []run{{0, 10, 5}}},
-		{[]run{{2, 2, 5}}, []run{{0, 2, 3}, {2, 2, 5}, {4, 2, 3}, {6, 1, 4}, {9, 1, 2}}},
-		{[]run{{1, 1, 4}, {3, 4, 4}, {7, 2, 4}}, []run{{0, 1, 3}, {1, 1, 4}, {2, 1, 3}, {3, 6, 4}, {9, 1, 2}}},
-		{[]run{{5, 9, 6}}, []run{{0, 5, 3}, {5, 9, 6}}},
-	} {
-		require.Equal(t, c.want, updated(runs, c.news), "%v", c.news)
-	}
 	for _, bad := range [][]byte{{0x80}, {0, 0, 1}, {0, 1}, {0xff, 0xff, 0xff, 0xff, 0x7f, 1, 1}} {
 		require.Empty(t, parseRuns(bad))
 	}
@@ -213,7 +201,7 @@ func TestRuns(t *testing.T) {
 // News of many ranks that have committed alike are one parcel of one run, at every level.
 func TestJoin(t *testing.T) {
 	parcel := func(slot job.Slot, number uint32) rankwire.Parcel {
-		value := appendRuns([]byte{holdsNews}, []run{{slot, 1, number}})
+		value := appendRuns([]byte{holdsNews}, []slotruns.Run{{First: slot, End: slot + 1, Number: number}})
 		return rankwire.Parcel{From: slot, To: rankwire.Everyone, Value: value}
 	}
 	other := rankwire.Parcel{From: 3, To: rankwire.Everyone, Value: []byte{holdsGroup, 1}}
@@ -224,7 +212,7 @@ func TestJoin(t *testing.T) {
 		all = append(all, p)
 	}
 	require.Equal(t, []rankwire.Parcel{
-		other, {From: 0, To: rankwire.Everyone, Value: appendRuns([]byte{holdsNews}, []run{{0, 4, 2}})},
+		other, {From: 0, To: rankwire.Everyone, Value: appendRuns([]byte{holdsNews}, []slotruns.Run{{End: 4, Number: 2}})},
 	}, all)
 	require.Equal(t, high, Join(high))
 }
