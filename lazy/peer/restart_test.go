@@ -41,8 +41,8 @@ func (w *world) start(r *rank, anew bool) {
 			e.raise(other.epoch) // the agent has said so before
 		}
 		e.peer.trace = func(used *row) {
-			w.Log("  %d (%d): %v + %v -> %v", r.id, other.id, used.state, used.input, used.next)
-			w.used[[2]int{int(used.state), int(used.input)}]++
+			w.Log("  %d (%d): %v + %v -> %v", r.id, other.id, used.states[0], used.inputs[0], used.next)
+			w.used[[2]int{int(used.states[0]), int(used.inputs[0])}]++
 		}
 		r.ends[other.id] = e
 	}

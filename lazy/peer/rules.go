@@ -15,7 +15,8 @@ type cue struct {
 }
 
 // arrived looks at a packet before the table does: is it for this epoch
-// of ours, of which epoch of the peer, of which generation.
+// of ours, of which epoch of the peer, of which generation. The rules for it
+// are in docs/dev/states.md.
 func (p *Peer) arrived(ev Event) {
 	var c cue
 	if !c.parse(ev.Packet, ev.Body) || c.kind == PacketReject && c.epoch != ev.SrcEpoch || c.kind != PacketReject &&
