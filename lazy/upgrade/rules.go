@@ -11,7 +11,8 @@ type cue struct {
 }
 
 // look looks at an event before the table does: is it about the stream that the
-// pair has, and does it come to the rank that plays this part.
+// pair has, and does it come to the rank that plays this part. The rules for it
+// are in docs/dev/upgrade.md.
 func (p *Pair) look(ev Event) {
 	c := cue{ev.Token, ev.Offer, ev.Why, ev.Have}
 	about := p.Has(ev.Token)
@@ -151,107 +152,78 @@ func (p *Pair) apply(of region, in input, c *cue) {
 	}
 	p.at[of] = r.next
 	for _, a := range r.actions {
-		p.do(a, c)
+		steps[a].do(p, c)
 	}
 }
 
-func (p *Pair) do(a action, c *cue) {
-	switch a {
-	case doAsk:
-		p.ask()
-	case doOffer:
-		p.emit(Effect{Kind: MakeOffer})
-	case doKeep:
-		p.token, p.offer = c.token, c.offer
-	case doDial:
-		p.token = c.token
-		p.emit(Effect{Kind: Dial, Token: c.token, Offer: c.offer})
-	case doTaken:
-		p.send(Taken, "")
-	case doStream:
-		p.failures = 0
-		p.emit(Effect{Kind: Notify})
-	case doGiveUp:
-		p.failed(c.why)
-		p.send(GiveUp, reason(c.why))
-		p.forget()
-		p.emit(Effect{Kind: Notify})
-	case doFail:
-		p.failed(c.why)
-		p.forget()
-		p.emit(Effect{Kind: Notify})
-	case doClose:
-		p.emit(Effect{Kind: Close})
-	case doBreak:
-		p.emit(Effect{Kind: Close, Why: c.why})
-	case doForget:
-		p.forget()
-	case doPardon:
-		p.failures, p.why = 0, nil
-	case doSwitch:
-		p.send(Switch, "")
-	case doLeave:
-		p.send(Leave, "")
-		p.leaves = true
-		p.apply(outgoing, inMark, c)
-	case doStay:
-		p.send(Stay, "")
-	case doMark:
-		p.emit(Effect{Kind: Mark})
-	case doRead:
-		p.emit(Effect{Kind: Read})
-	case doReturned:
-		p.send(Returned, "")
-	case doNotify:
-		p.emit(Effect{Kind: Notify})
-	case doBroken:
-		p.send(Broke, "")
-	case doEnd:
-		p.emit(Effect{Kind: End, Why: c.why})
-	case doAlarm:
-		p.emit(Effect{Kind: End, Why: c.why, Alarm: true})
-	case doIdle:
-		p.emit(Effect{Kind: Idle})
-	case doStop:
-		p.emit(Effect{Kind: Stop})
-	case doPeers:
-		p.resumed, p.peers = true, c.have
-	case doResume:
-		p.send(Resume, string(binary.BigEndian.AppendUint64(nil, p.have)))
-	case doAgain:
-		p.emit(Effect{Kind: Again, Have: p.peers})
-	case doLeft:
-		p.peerLeaves = true
-	case doLose:
-		if p.kept {
-			p.emit(Effect{Kind: Lose})
-		}
-	case doStayed:
-		p.leaves = false
+// step is what an action does, and its name in docs/dev/upgrade.md.
+type step struct {
+	name string
+	do   func(*Pair, *cue)
+}
+
+var steps [actions]step
+
+func init() { // not above: what the steps do looks steps up
+	steps = [actions]step{
+		doAsk:   {"send WANT or OFFER", func(p *Pair, _ *cue) { p.ask() }},
+		doOffer: emits("MakeOffer", MakeOffer),
+		doKeep:  {"keep offer and token", func(p *Pair, c *cue) { p.token, p.offer = c.token, c.offer }},
+		doDial: {"keep the token, Dial", func(p *Pair, c *cue) {
+			p.token = c.token
+			p.emit(Effect{Kind: Dial, Token: c.token, Offer: c.offer})
+		}},
+		doTaken: sends(Taken),
+		doStream: {"failures 0, Notify", func(p *Pair, _ *cue) {
+			p.failures = 0
+			p.emit(Effect{Kind: Notify})
+		}},
+		doGiveUp: {"failures + 1, send GIVEUP, forget the attempt, Notify", func(p *Pair, c *cue) {
+			p.send(GiveUp, reason(c.why))
+			p.failed(c.why)
+		}},
+		doFail:   {"failures + 1, forget the attempt, Notify", func(p *Pair, c *cue) { p.failed(c.why) }},
+		doClose:  emits("Close", Close),
+		doBreak:  {"Close with the peer's fault", func(p *Pair, c *cue) { p.emit(Effect{Kind: Close, Why: c.why}) }},
+		doForget: {"forget token and directions", func(p *Pair, _ *cue) { p.forget() }},
+		doPardon: {"failures 0", func(p *Pair, _ *cue) { p.failures, p.why = 0, nil }},
+		doSwitch: sends(Switch),
+		doLeave: {"send LEAVE, our direction marks", func(p *Pair, c *cue) {
+			p.send(Leave, "")
+			p.leaves = true
+			p.apply(outgoing, inMark, c)
+		}},
+		doStay:     sends(Stay),
+		doMark:     emits("Mark", Mark),
+		doRead:     emits("Read", Read),
+		doReturned: sends(Returned),
+		doNotify:   emits("Notify", Notify),
+		doBroken:   sends(Broke),
+		doEnd:      {"End", func(p *Pair, c *cue) { p.emit(Effect{Kind: End, Why: c.why}) }},
+		doAlarm:    {"End with an alarm", func(p *Pair, c *cue) { p.emit(Effect{Kind: End, Why: c.why, Alarm: true}) }},
+		doIdle:     emits("Idle", Idle),
+		doStop:     emits("Stop", Stop),
+		doPeers:    {"keep what the peer has", func(p *Pair, c *cue) { p.resumed, p.peers = true, c.have }},
+		doResume: {"send RESUME", func(p *Pair, _ *cue) {
+			p.send(Resume, string(binary.BigEndian.AppendUint64(nil, p.have)))
+		}},
+		doAgain:  {"Again", func(p *Pair, _ *cue) { p.emit(Effect{Kind: Again, Have: p.peers}) }},
+		doLeft:   {"note that the peer leaves", func(p *Pair, _ *cue) { p.peerLeaves = true }},
+		doStayed: {"note that it stays", func(p *Pair, _ *cue) { p.leaves = false }},
+		doLose: {"Lose, if messages are kept", func(p *Pair, _ *cue) {
+			if p.kept {
+				p.emit(Effect{Kind: Lose})
+			}
+		}},
 	}
 }
 
-// rules are what is looked at before the table. They are part of docs/dev/upgrade.md.
-var rules = []string{
-	"WANT counts at the higher rank only, OFFER at the lower one only.",
-	"An OFFER with the token of the present attempt or stream is a repetition: ignore.",
-	"GIVEUP counts if its token is that of the present attempt or stream (zero while there is none).",
-	"Any other control counts if its token is that of the present attempt or stream: what was sent to an earlier " +
-		"epoch of this rank may still arrive, and is not about the stream that this one has.",
-	"A dial that ends and a stream that is accepted count if their token is that of the present attempt. Any other " +
-		"stream is closed by the rank that made it.",
-	"A stream that fails and is not the present one, or of a pair that has ended: the pair ends, and nobody is told " +
-		"again. If what was written to it is kept, a stream that is not the present one says nothing.",
-	"Rest counts if no sender is at work.",
-	"SWITCH counts if the stream is there and works.",
-	"When a connection closes, WANT or OFFER is sent again, in the next one, if it was sent in this one and there is " +
-		"no stream yet: the peer may be another epoch, which has not received it.",
-	"A message goes by stream when our direction does. Before that it asks for the stream if it is longer than " +
-		"16 KiB, if the window was full since the last stream, or if what was sent has been worth a stream since " +
-		"then. It moves our direction if the stream is there. A message longer than 16 KiB waits for that.",
-	"What is worth a stream: messages count, the more the longer they are, what they count is forgotten at so " +
-		"much a second, and the rest has reached the limit of the fabric.",
-	"RESUME counts as a failure of the stream if this side does not keep what it has written.",
-	"Messages wait while the pair resumes.",
-	"While the stream is being given up, short messages go by datagram if our direction does, and all others wait.",
+// sends is a step that sends a control.
+func sends(c Control) step {
+	return step{"send " + c.String(), func(p *Pair, _ *cue) { p.send(c, "") }}
+}
+
+// emits is a step that has an effect.
+func emits(name string, kind EffectKind) step {
+	return step{name, func(p *Pair, _ *cue) { p.emit(Effect{Kind: kind}) }}
 }

@@ -96,9 +96,9 @@ func (w *world) start(r *rank) {
 		e.up = New(cfg)
 		e.up.trace = func(used *row) {
 			if w.Trace != nil { // boxing costs more than the rest of it
-				w.Log("  %d (%d): %v + %v -> %v", r.id, other.id, used.from[0], used.input, used.next)
+				w.Log("  %d (%d): %v + %v -> %v", r.id, other.id, used.from[0], used.inputs[0], used.next)
 			}
-			w.used[[2]int{int(used.from[0]), int(used.input)}]++
+			w.used[[2]int{int(used.from[0]), int(used.inputs[0])}]++
 		}
 		r.ends[other.id] = e
 	}

@@ -127,60 +127,47 @@ var of = [regions][]input{
 	incoming: {inSwitch, inMissed, inEndMark, inOver},
 }
 
-// action is one step of what a row does.
+// action is one step of what a row does. Its row in steps says what that is.
 type action uint8
 
 const (
-	doAsk      action = iota + 1 // send WANT or OFFER
-	doOffer                      // MakeOffer
-	doKeep                       // keep the offer and its token
-	doDial                       // keep the token; Dial
-	doTaken                      // send TAKEN
-	doStream                     // failures 0; Notify
-	doGiveUp                     // count the failure, send GIVEUP, forget the attempt; Notify
-	doFail                       // count the failure, forget the attempt; Notify
-	doClose                      // Close
-	doBreak                      // Close, with the peer's fault
-	doForget                     // forget token and directions
-	doPardon                     // failures 0
-	doSwitch                     // send SWITCH
-	doLeave                      // send LEAVE, and Mark if our direction is on the stream
-	doStay                       // send STAY
-	doMark                       // Mark
-	doRead                       // Read
-	doReturned                   // send RETURNED
-	doNotify                     // Notify
-	doBroken                     // send BROKEN
-	doEnd                        // End
-	doAlarm                      // End, with an alarm
-	doIdle                       // Idle
-	doStop                       // Stop
-	doPeers                      // keep what the peer has
-	doResume                     // send RESUME
-	doAgain                      // Again
-	doLeft                       // note that the peer leaves, if we do
-	doStayed                     // note that we do not leave
-	doLose                       // Lose, if messages are kept
+	doAsk action = iota
+	doOffer
+	doKeep
+	doDial
+	doTaken
+	doStream
+	doGiveUp
+	doFail
+	doClose
+	doBreak
+	doForget
+	doPardon
+	doSwitch
+	doLeave
+	doStay
+	doMark
+	doRead
+	doReturned
+	doNotify
+	doBroken
+	doEnd
+	doAlarm
+	doIdle
+	doStop
+	doPeers
+	doResume
+	doAgain
+	doLeft
+	doStayed
+	doLose
 	actions
 )
 
-func (a action) String() string {
-	return [...]string{
-		"", "send WANT or OFFER", "MakeOffer", "keep offer and token", "keep the token, Dial",
-		"send TAKEN", "failures 0, Notify", "failures + 1, send GIVEUP, forget the attempt, Notify",
-		"failures + 1, forget the attempt, Notify", "Close",
-		"Close with the peer's fault", "forget token and directions", "failures 0", "send SWITCH",
-		"send LEAVE, our direction marks", "send STAY", "Mark", "Read", "send RETURNED", "Notify", "send BROKEN",
-		"End", "End with an alarm", "Idle", "Stop", "keep what the peer has", "send RESUME", "Again",
-		"note that the peer leaves", "note that it stays",
-		"Lose, if messages are kept",
-	}[a]
-}
-
-// row is what some states, of one region, do with an input.
+// row is what some states, of one region, do with some inputs.
 type row struct {
 	from    []State
-	input   input
+	inputs  []input
 	next    State // same: each stays
 	actions []action
 	why     string

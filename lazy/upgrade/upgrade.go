@@ -219,10 +219,12 @@ func (p *Pair) forget() {
 	p.kept, p.leaves, p.peerLeaves, p.resumed, p.have, p.peers = false, false, false, false, 0, 0
 }
 
-// failed counts an attempt that has failed.
+// failed counts an attempt that has failed, and ends it.
 func (p *Pair) failed(why error) {
 	p.failures++
 	p.why = why
+	p.forget()
+	p.emit(Effect{Kind: Notify})
 }
 
 // reason is what goes with a GIVEUP.
