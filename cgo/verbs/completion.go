@@ -16,12 +16,11 @@ type Channel struct {
 // NewChannel makes a completion channel.
 func (c *Context) NewChannel() (*Channel, error) {
 	ch, fd := &Channel{}, -1
-	err := ch.born("completion channel", "completion channel of "+c.device, []*life{&c.life}, func() (unsafe.Pointer,
-		int) {
-		ptr, got, rc := shimCreateChannel(c.ptr)
-		fd = got
-		return ptr, rc
-	}, nil)
+	_, err := create(ch, &ch.life, "completion channel", "of "+c.device, []*life{&c.life},
+		func() (ptr unsafe.Pointer, rc int) {
+			ptr, fd, rc = shimCreateChannel(c.ptr)
+			return ptr, rc
+		}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -176,30 +175,17 @@ func (c *Context) NewCQ(size int, ch *Channel, cookie uint64) (*CQ, error) {
 	if ch != nil {
 		owners, channel = append(owners, &ch.life), ch.ptr
 	}
-	err := q.born("completion queue", "completion queue of "+c.device, owners, func() (ptr unsafe.Pointer, rc int) {
+	return create(q, &q.life, "completion queue", "of "+c.device, owners, func() (ptr unsafe.Pointer, rc int) {
 		ptr, q.size, rc = shimCreateCQ(c.ptr, size, cookie, channel)
 		return ptr, rc
 	}, lockedHint) // drivers of hardware pin the queue
-	if err != nil {
-		return nil, err
-	}
-	return q, nil
 }
 
 // Size is how many completions fit. One too many ends the queue with EventCQError.
 func (q *CQ) Size() int { return q.size }
 
 // Poll takes up to len(out) completions and does not wait. One crossing into C.
-func (q *CQ) Poll(out []Completion) (int, error) {
-	if q.ptr == nil {
-		return 0, ErrClosed
-	}
-	n := shimPollCQ(q.ptr, out)
-	if n < 0 {
-		return 0, failed("polling a "+q.name, n, "")
-	}
-	return n, nil
-}
+func (q *CQ) Poll(out []Completion) (int, error) { return q.poll(shimPollCQ, out) }
 
 // Arm asks for one event at the next completion. What came before makes none:
 // poll after it.
@@ -215,11 +201,13 @@ func (q *CQ) Arm() error {
 
 // ArmPoll is Arm and Poll in one crossing. When it returns 0, the next
 // completion makes an event.
-func (q *CQ) ArmPoll(out []Completion) (int, error) {
+func (q *CQ) ArmPoll(out []Completion) (int, error) { return q.poll(shimArmPollCQ, out) }
+
+func (q *CQ) poll(shim func(unsafe.Pointer, []Completion) int, out []Completion) (int, error) {
 	if q.ptr == nil {
 		return 0, ErrClosed
 	}
-	n := shimArmPollCQ(q.ptr, out)
+	n := shim(q.ptr, out)
 	if n < 0 {
 		return 0, failed("polling a "+q.name, n, "")
 	}

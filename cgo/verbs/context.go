@@ -21,12 +21,9 @@ type Context struct {
 
 // OpenDevice opens a device by its name. It takes 20 to 80 ms on hardware.
 func (l *Library) OpenDevice(name string) (*Context, error) {
-	c := &Context{device: name}
-	fd := -1
-	err := c.born("context", "context of "+name, nil, func() (unsafe.Pointer, int) {
-		ptr, async, rc := shimOpen(name)
-		fd = async
-		if rc < 0 {
+	c, fd := &Context{device: name}, -1
+	_, err := create(c, &c.life, "context", "of "+name, nil, func() (ptr unsafe.Pointer, rc int) {
+		if ptr, fd, rc = shimOpen(name); rc < 0 {
 			rc = -int(openErrno(syscall.Errno(-rc), name, deviceFiles, deviceClass))
 		}
 		return ptr, rc
@@ -76,14 +73,7 @@ type Limits struct {
 
 // Limits asks the device.
 func (c *Context) Limits() (Limits, error) {
-	if c.ptr == nil {
-		return Limits{}, ErrClosed
-	}
-	limits, rc := shimQueryDevice(c.ptr)
-	if rc < 0 {
-		return Limits{}, failed("asking "+c.device+" for its limits", rc, "")
-	}
-	return limits, nil
+	return ask(&c.life, "asking "+c.device+" for its limits", shimQueryDevice)
 }
 
 // PortState is a port's state; traffic flows in PortActive.
@@ -145,29 +135,15 @@ type Port struct {
 	LMC           uint8  // the port has 1<<LMC LIDs from LID on
 	SMSL          uint8
 	Link          LinkLayer
-	Width, Speed  uint8 // codes of InfiniBand; see Rate
+	Width, Speed  uint8 // codes of InfiniBand
 	PhysicalState uint8
-}
-
-// Rate is the link's rate in Mbit/s, 0 if the codes are unknown. Source of the
-// figures: InfiniBand architecture, PortInfo LinkWidthActive and LinkSpeedActive.
-func (p Port) Rate() int {
-	lanes := map[uint8]int{1: 1, 2: 4, 4: 8, 8: 12, 16: 2}[p.Width]
-	perLane := map[uint8]int{1: 2500, 2: 5000, 4: 10000, 8: 10000, 16: 14062, 32: 25781, 64: 53125,
-		128: 106250}[p.Speed]
-	return lanes * perLane
 }
 
 // Port asks a port, counted from 1.
 func (c *Context) Port(port int) (Port, error) {
-	if c.ptr == nil {
-		return Port{}, ErrClosed
-	}
-	p, rc := shimQueryPort(c.ptr, port)
-	if rc < 0 {
-		return Port{}, failed(fmt.Sprintf("asking port %d of %s", port, c.device), rc, "")
-	}
-	return p, nil
+	return ask(&c.life, fmt.Sprintf("asking port %d of %s", port, c.device), func(ptr unsafe.Pointer) (Port, int) {
+		return shimQueryPort(ptr, port)
+	})
 }
 
 // GIDType is what packets look like that leave by a GID.
@@ -192,28 +168,21 @@ func (g GID) String() string { return netip.AddrFrom16(g.Addr).String() }
 // GID reads an entry of a port's table. An empty entry fails with ENODATA or
 // is zero; in containers an entry may fail with EINVAL: skip both.
 func (c *Context) GID(port, index int) (GID, error) {
-	if c.ptr == nil {
-		return GID{}, ErrClosed
-	}
-	g, rc := shimQueryGID(c.ptr, port, index)
-	if rc < 0 {
-		return GID{}, failed(fmt.Sprintf("asking for GID %d of port %d of %s", index, port, c.device), rc, "")
-	}
-	if g.Type == GIDUnknown {
+	what := fmt.Sprintf("asking for GID %d of port %d of %s", index, port, c.device)
+	g, err := ask(&c.life, what, func(ptr unsafe.Pointer) (GID, int) { return shimQueryGID(ptr, port, index) })
+	if err == nil && g.Type == GIDUnknown {
 		g.Type = gidTypeFromSysfs(c.device, port, index)
 	}
-	return g, nil
+	return g, err
 }
 
 // gidTypeFromSysfs serves libraries before rdma-core 32.
 func gidTypeFromSysfs(device string, port, index int) GIDType {
-	text, err := os.ReadFile(fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/gid_attrs/types/%d", device, port, index))
-	switch line := strings.TrimSpace(string(text)); {
-	case err != nil:
-		return GIDUnknown
-	case line == "RoCE v2":
+	text, _ := os.ReadFile(fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/gid_attrs/types/%d", device, port, index))
+	switch strings.TrimSpace(string(text)) {
+	case "RoCE v2":
 		return GIDRoCEv2
-	case line == "IB/RoCE v1": // one word of the kernel for both: the link layer tells them apart
+	case "IB/RoCE v1": // one word of the kernel for both: the link layer tells them apart
 		return GIDRoCEv1
 	}
 	return GIDUnknown
@@ -222,14 +191,8 @@ func gidTypeFromSysfs(device string, port, index int) GIDType {
 // PKey reads an entry of a port's table of partition keys; the top bit says
 // full member.
 func (c *Context) PKey(port, index int) (uint16, error) {
-	if c.ptr == nil {
-		return 0, ErrClosed
-	}
-	key, rc := shimQueryPKey(c.ptr, port, index)
-	if rc < 0 {
-		return 0, failed(fmt.Sprintf("asking for pkey %d of port %d of %s", index, port, c.device), rc, "")
-	}
-	return key, nil
+	what := fmt.Sprintf("asking for pkey %d of port %d of %s", index, port, c.device)
+	return ask(&c.life, what, func(ptr unsafe.Pointer) (uint16, int) { return shimQueryPKey(ptr, port, index) })
 }
 
 // EventType is what happened to a device, port or queue.
@@ -241,28 +204,21 @@ const (
 	EventQPFatal     EventType = 1
 	EventQPRequest   EventType = 2
 	EventQPAccess    EventType = 3
-	EventEstablished EventType = 4
-	EventDrained     EventType = 5
 	EventDeviceFatal EventType = 8
 	EventPortActive  EventType = 9
 	EventPortError   EventType = 10
 	EventLIDChange   EventType = 11
 	EventPKeyChange  EventType = 12
-	EventSMChange    EventType = 13
 	EventSRQError    EventType = 14
-	EventSRQLimit    EventType = 15
 	EventLastReceive EventType = 16 // a queue pair in error will take no more from its shared queue
-	EventReregister  EventType = 17
 	EventGIDChange   EventType = 18
 )
 
 var eventNames = map[EventType]string{
 	EventCQError: "completion queue overrun", EventQPFatal: "queue pair failed", EventQPRequest: "invalid request",
-	EventQPAccess: "access violation", EventEstablished: "established", EventDrained: "send queue drained",
-	EventDeviceFatal: "device failed", EventPortActive: "port active", EventPortError: "port down",
-	EventLIDChange: "LID changed", EventPKeyChange: "pkeys changed", EventSMChange: "subnet manager changed",
-	EventSRQError: "shared queue failed", EventSRQLimit: "shared queue low", EventLastReceive: "last receive reached",
-	EventReregister: "client must register again", EventGIDChange: "GIDs changed",
+	EventQPAccess: "access violation", EventDeviceFatal: "device failed", EventPortActive: "port active",
+	EventPortError: "port down", EventLIDChange: "LID changed", EventPKeyChange: "pkeys changed",
+	EventSRQError: "shared queue failed", EventLastReceive: "last receive reached", EventGIDChange: "GIDs changed",
 }
 
 func (e EventType) String() string {
@@ -284,12 +240,11 @@ type Event struct {
 // goroutine at a time may wait. It fails with os.ErrDeadlineExceeded or os.ErrClosed.
 func (c *Context) Event() (Event, error) {
 	var event Event
-	rc, err := c.events.wait(0, func() int {
+	rc, err := c.events.wait(0, func() (rc int) {
 		if c.ptr == nil {
 			return -int(syscall.EBADF)
 		}
-		got, rc := shimAsyncEvent(c.ptr)
-		event = got
+		event, rc = shimAsyncEvent(c.ptr)
 		return rc
 	})
 	if err == nil && rc < 0 {

@@ -23,16 +23,17 @@ type life struct {
 	closed   bool
 }
 
-// born makes an object: make runs while no owner can close.
-func (l *life) born(kind, name string, owners []*life, make func() (unsafe.Pointer, int),
-	hint func(syscall.Errno) string) error {
-	l.kind, l.name = kind, name
+// create makes an object, of which l is a part: make runs while no owner can close. The name of the object is its kind
+// and of, such as "of mlx5_0". hint may be nil.
+func create[T any](object T, l *life, kind, of string, owners []*life, make func() (unsafe.Pointer, int),
+	hint func(syscall.Errno) string) (made T, err error) {
+	l.kind, l.name = kind, kind+" "+of
 	for i, o := range owners {
 		if !o.adopt(kind) {
 			for _, o := range owners[:i] {
 				o.release(kind)
 			}
-			return ErrClosed
+			return made, ErrClosed
 		}
 	}
 	ptr, rc := make()
@@ -43,10 +44,22 @@ func (l *life) born(kind, name string, owners []*life, make func() (unsafe.Point
 		if hint == nil {
 			hint = func(syscall.Errno) string { return "" }
 		}
-		return failed("making a "+name, rc, hint(syscall.Errno(-rc)))
+		return made, failed("making a "+l.name, rc, hint(syscall.Errno(-rc)))
 	}
 	l.ptr, l.owners = ptr, owners
-	return nil
+	return object, nil
+}
+
+// ask calls the library about an object.
+func ask[T any](l *life, what string, query func(unsafe.Pointer) (T, int)) (answer T, err error) {
+	if l.ptr == nil {
+		return answer, ErrClosed
+	}
+	got, rc := query(l.ptr)
+	if rc < 0 {
+		return answer, failed(what, rc, "")
+	}
+	return got, nil
 }
 
 func (l *life) adopt(kind string) bool {

@@ -19,12 +19,8 @@ type PD struct {
 // NewPD makes a protection domain.
 func (c *Context) NewPD() (*PD, error) {
 	p := &PD{context: c}
-	err := p.born("protection domain", "protection domain of "+c.device, []*life{&c.life},
+	return create(p, &p.life, "protection domain", "of "+c.device, []*life{&c.life},
 		func() (unsafe.Pointer, int) { return shimAllocPD(c.ptr) }, nil)
-	if err != nil {
-		return nil, err
-	}
-	return p, nil
 }
 
 // Close ends the domain.
@@ -81,7 +77,7 @@ func (p *PD) Register(b []byte, access Access) (*MR, error) {
 func (p *PD) register(b []byte, access Access) (*MR, error) {
 	m := &MR{bytes: b}
 	m.pin.Pin(&b[0])
-	err := m.born("memory region", fmt.Sprintf("memory region of %d bytes on %s", len(b), p.context.device),
+	made, err := create(m, &m.life, "memory region", fmt.Sprintf("of %d bytes on %s", len(b), p.context.device),
 		[]*life{&p.life},
 		func() (ptr unsafe.Pointer, rc int) {
 			ptr, m.lkey, m.rkey, rc = shimRegMR(p.ptr, b, access)
@@ -89,9 +85,8 @@ func (p *PD) register(b []byte, access Access) (*MR, error) {
 		}, lockedHint)
 	if err != nil {
 		m.pin.Unpin()
-		return nil, err
 	}
-	return m, nil
+	return made, err
 }
 
 // lockedHint explains the usual cause why memory cannot be pinned.

@@ -16,41 +16,29 @@ type SRQ struct {
 // NewSRQ makes a shared queue for at least size receives.
 func (p *PD) NewSRQ(size int) (*SRQ, error) {
 	s := &SRQ{}
-	err := s.born("shared receive queue", "shared receive queue of "+p.context.device, []*life{&p.life},
+	return create(s, &s.life, "shared receive queue", "of "+p.context.device, []*life{&p.life},
 		func() (ptr unsafe.Pointer, rc int) {
 			ptr, s.size, rc = shimCreateSRQ(p.ptr, size)
 			return ptr, rc
 		}, lockedHint)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
 }
 
 // Size is how many receives fit.
 func (s *SRQ) Size() int { return s.size }
 
-// Limit asks for one EventSRQLimit when fewer than n receives are left; 0 asks
-// for none.
-func (s *SRQ) Limit(n int) error {
-	if s.ptr == nil {
-		return ErrClosed
-	}
-	if rc := shimLimitSRQ(s.ptr, n); rc < 0 {
-		return failed("setting the limit of a "+s.name, rc, "")
-	}
-	return nil
-}
-
 // Post adds receives, in one crossing into C, and says how many were taken:
 // all, unless there is an error.
 func (s *SRQ) Post(batch []Receive) (int, error) {
-	if s.ptr == nil {
+	return post(&s.life, "posting to a ", shimPostSRQ, batch)
+}
+
+func post[T any](l *life, doing string, shim func(unsafe.Pointer, []T) (n, rc int), batch []T) (int, error) {
+	if l.ptr == nil {
 		return 0, ErrClosed
 	}
-	n, rc := shimPostSRQ(s.ptr, batch)
+	n, rc := shim(l.ptr, batch)
 	if rc < 0 {
-		return n, failed("posting to a "+s.name, rc, "")
+		return n, failed(doing+l.name, rc, "")
 	}
 	return n, nil
 }
@@ -80,7 +68,7 @@ type AH struct{ life }
 // NewAH makes an address handle.
 func (p *PD) NewAH(to Route) (*AH, error) {
 	a := &AH{}
-	err := a.born("address handle", "address handle of "+p.context.device, []*life{&p.life},
+	return create(a, &a.life, "address handle", "of "+p.context.device, []*life{&p.life},
 		func() (unsafe.Pointer, int) { return shimCreateAH(p.ptr, to) },
 		func(errno syscall.Errno) string {
 			switch {
@@ -92,10 +80,6 @@ func (p *PD) NewAH(to Route) (*AH, error) {
 			}
 			return ""
 		})
-	if err != nil {
-		return nil, err
-	}
-	return a, nil
 }
 
 // Ref is the handle for Send.AH. It counts until Close.
@@ -141,7 +125,7 @@ func (p *PD) NewQP(cfg QPConfig) (*QP, error) {
 	if cfg.Shared != nil {
 		owners = append(owners, &cfg.Shared.life)
 	}
-	err := q.born("queue pair", "queue pair of "+p.context.device, owners, func() (ptr unsafe.Pointer, rc int) {
+	_, err := create(q, &q.life, "queue pair", "of "+p.context.device, owners, func() (ptr unsafe.Pointer, rc int) {
 		ptr, q.number, rc = shimCreateQP(p.ptr, &cfg)
 		return ptr, rc
 	}, func(errno syscall.Errno) string {
@@ -224,14 +208,7 @@ func (q *QP) Modify(to QPState) error {
 
 // State asks the device where the queue pair is.
 func (q *QP) State() (QPState, error) {
-	if q.ptr == nil {
-		return QPState{}, ErrClosed
-	}
-	s, rc := shimQueryQP(q.ptr)
-	if rc < 0 {
-		return QPState{}, failed("asking for the state of "+q.name, rc, "")
-	}
-	return s, nil
+	return ask(&q.life, "asking for the state of "+q.name, shimQueryQP)
 }
 
 // Op is what a send request does.
@@ -284,27 +261,14 @@ type Receive struct {
 // taken: all, unless there is an error. Without Inline the memory is the
 // device's until the request, or a later one, has completed.
 func (q *QP) PostSend(batch []Send) (int, error) {
-	if q.ptr == nil {
-		return 0, ErrClosed
-	}
-	n, rc := shimPostSend(q.ptr, batch)
+	n, err := post(&q.life, "posting to ", shimPostSend, batch)
 	q.sent.Add(1)
-	if rc < 0 {
-		return n, failed("posting to "+q.name, rc, "")
-	}
-	return n, nil
+	return n, err
 }
 
 // PostReceive adds receives, as PostSend does.
 func (q *QP) PostReceive(batch []Receive) (int, error) {
-	if q.ptr == nil {
-		return 0, ErrClosed
-	}
-	n, rc := shimPostReceive(q.ptr, batch)
-	if rc < 0 {
-		return n, failed("posting to "+q.name, rc, "")
-	}
-	return n, nil
+	return post(&q.life, "posting to ", shimPostReceive, batch)
 }
 
 // Close ends the queue pair. What is under way does not complete.

@@ -31,7 +31,7 @@
 	S(ibv_create_comp_channel, "IBVERBS_1.0") S(ibv_destroy_comp_channel, "IBVERBS_1.0") \
 	S(ibv_create_cq, "IBVERBS_1.1") S(ibv_destroy_cq, "IBVERBS_1.1") \
 	S(ibv_get_cq_event, "IBVERBS_1.1") S(ibv_ack_cq_events, "IBVERBS_1.1") \
-	S(ibv_create_srq, "IBVERBS_1.1") S(ibv_modify_srq, "IBVERBS_1.1") S(ibv_destroy_srq, "IBVERBS_1.1") \
+	S(ibv_create_srq, "IBVERBS_1.1") S(ibv_destroy_srq, "IBVERBS_1.1") \
 	S(ibv_create_qp, "IBVERBS_1.1") S(ibv_modify_qp, "IBVERBS_1.1") \
 	S(ibv_query_qp, "IBVERBS_1.1") S(ibv_destroy_qp, "IBVERBS_1.1") \
 	S(ibv_create_ah, "IBVERBS_1.1") S(ibv_destroy_ah, "IBVERBS_1.1") \
@@ -288,12 +288,6 @@ int ibrun_create_srq(void *pd, uint32_t entries, void **out, uint32_t *got)
 	struct ibv_srq *srq = lib.ibv_create_srq(pd, &attr);
 	*got = attr.attr.max_wr;
 	return made(srq, out);
-}
-
-int ibrun_limit_srq(void *srq, uint32_t limit)
-{
-	struct ibv_srq_attr attr = {.srq_limit = limit};
-	return result(lib.ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT));
 }
 
 int ibrun_destroy_srq(void *srq)

@@ -90,7 +90,6 @@ IBRUN_SHIM int ibrun_arm_poll_cq(void *cq, struct ibrun_completion *out, int max
 IBRUN_SHIM int ibrun_next(void *channel, uint64_t *cookie, struct ibrun_completion *out, int max, int *got);
 
 IBRUN_SHIM int ibrun_create_srq(void *pd, uint32_t entries, void **srq, uint32_t *got);
-IBRUN_SHIM int ibrun_limit_srq(void *srq, uint32_t limit);
 IBRUN_SHIM int ibrun_destroy_srq(void *srq);
 
 struct ibrun_route {

@@ -185,8 +185,6 @@ func shimCreateSRQ(pd unsafe.Pointer, size int) (srq unsafe.Pointer, granted, rc
 	return srq, int(got), rc
 }
 
-func shimLimitSRQ(srq unsafe.Pointer, n int) int { return int(C.ibrun_limit_srq(srq, C.uint32_t(n))) }
-
 func shimDestroySRQ(srq unsafe.Pointer) int { return int(C.ibrun_destroy_srq(srq)) }
 
 func shimCreateAH(pd unsafe.Pointer, to Route) (ah unsafe.Pointer, rc int) {

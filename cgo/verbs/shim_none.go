@@ -33,7 +33,6 @@ func shimArmCQ(unsafe.Pointer) int                                 { return none
 func shimPollCQ(unsafe.Pointer, []Completion) int                  { return none }
 func shimArmPollCQ(unsafe.Pointer, []Completion) int               { return none }
 func shimCreateSRQ(unsafe.Pointer, int) (unsafe.Pointer, int, int) { return nil, 0, none }
-func shimLimitSRQ(unsafe.Pointer, int) int                         { return none }
 func shimDestroySRQ(unsafe.Pointer) int                            { return none }
 func shimCreateAH(unsafe.Pointer, Route) (unsafe.Pointer, int)     { return nil, none }
 func shimDestroyAH(unsafe.Pointer) int                             { return none }

@@ -17,6 +17,7 @@
 package verbs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -39,9 +40,7 @@ var ErrNotBuilt = errors.New("this program was built without InfiniBand support"
 var ErrClosed = errors.New("verbs object is closed")
 
 // Library is libibverbs, loaded. A process has one and keeps it.
-type Library struct {
-	path string
-}
+type Library struct{}
 
 var loaded struct {
 	sync.Mutex
@@ -60,13 +59,10 @@ func Open() (*Library, error) {
 		return nil, fmt.Errorf("%w: %s; build with cgo, infiniband/verbs.h (Debian: libibverbs-dev) and -tags ib",
 			ErrNotBuilt, why)
 	}
-	path := os.Getenv(LibraryVariable)
-	if path == "" {
-		path = defaultLibrary
-	}
+	path := cmp.Or(os.Getenv(LibraryVariable), defaultLibrary)
 	why, rc := shimLoad(path)
 	if rc == 0 {
-		loaded.library = &Library{path: path}
+		loaded.library = &Library{}
 		return loaded.library, nil
 	}
 	why, hint := strings.ToLower(why[:min(1, len(why))])+why[min(1, len(why)):],
@@ -79,9 +75,6 @@ func Open() (*Library, error) {
 	}
 	return nil, fmt.Errorf("no InfiniBand library: %s: %s", why, hint)
 }
-
-// Path is what was loaded.
-func (l *Library) Path() string { return l.path }
 
 // Transport is what kind of network a device speaks.
 type Transport int32
