@@ -8,6 +8,8 @@ import (
 	"errors"
 	"io"
 	"time"
+
+	"ibrun/internal/poll"
 )
 
 // What a fabric's methods fail with.
@@ -23,8 +25,6 @@ var (
 // It knows nothing of ranks, seals or messages. Methods may be called from any
 // goroutine.
 type Fabric interface {
-	// Name is "udp", "mem", "ib".
-	Name() string
 	// Tuple is where this endpoint is reached.
 	Tuple() Tuple
 	// MTU is the most bytes of one datagram that the local link carries
@@ -48,17 +48,12 @@ type Fabric interface {
 // datagram.
 type Driver interface {
 	Fabric
-	// Turn gives one goroutine at a time the right to drive. Who takes it must
-	// call Drive or Pass, either of which gives it back.
-	Turn() <-chan struct{}
-	// Want makes the fabric's own goroutine give the turn up after its next
-	// datagram.
-	Want()
+	// Turn is the right to drive. Who takes it must call Drive, which gives it
+	// back, or give it back with Leave.
+	Turn() *poll.Turn
 	// Drive waits for a datagram, and hands it and those that came with it to
 	// the sink in the caller's goroutine.
 	Drive()
-	// Pass gives the turn back unused.
-	Pass()
 	// Wake makes a Drive that is under way, or the next one, return.
 	Wake()
 }
@@ -108,6 +103,8 @@ type Confirmer interface {
 type Counter interface {
 	Fabric
 	Counted() Counts
+	// MostStreams is how many streams of one node the device has room for.
+	MostStreams() int
 }
 
 // Counts are what an endpoint has used of its device so far.

@@ -15,10 +15,8 @@ import (
 // driver is what brings messages, and can be made to by a receiver who waits for them: a fabric, or
 // a stream.
 type driver interface {
-	Turn() <-chan struct{}
-	Want()
+	Turn() *poll.Turn
 	Drive()
-	Pass()
 	Wake()
 }
 
@@ -86,8 +84,7 @@ func (d *streamDriver) read() {
 	}
 }
 
-func (d *streamDriver) Turn() <-chan struct{} { return d.turn.Free() }
-func (d *streamDriver) Want()                 { d.turn.Want() }
+func (d *streamDriver) Turn() *poll.Turn { return d.turn }
 
 // Drive reads some messages in the caller's goroutine. What ends the stream is its own goroutine's.
 func (d *streamDriver) Drive() {
@@ -97,8 +94,6 @@ func (d *streamDriver) Drive() {
 	}
 	d.turn.Leave()
 }
-
-func (d *streamDriver) Pass() { d.turn.Leave() }
 
 // Wake makes a Drive that is under way, or the next one, return.
 func (d *streamDriver) Wake() {

@@ -227,9 +227,9 @@ func (b *inbox) drivenBy(from uint32, any bool) (d driver, turn <-chan struct{})
 	}
 	switch {
 	case stream && d != nil:
-		return d, d.Turn()
+		return d, d.Turn().Free()
 	case !stream && b.driver != nil:
-		return b.driver, b.driver.Turn()
+		return b.driver, b.driver.Turn().Free()
 	}
 	return nil, nil
 }
@@ -241,12 +241,12 @@ func (b *inbox) wait(ctx context.Context, w *waiter) (m Message, done bool, err 
 	d, turn := b.drivenBy(w.from, w.any) // a fabric that opens later has its own goroutine
 	b.mu.Unlock()
 	if turn != nil {
-		d.Want()
+		d.Turn().Want()
 	}
 	select {
 	case <-w.woken:
 	case <-turn:
-		d.Pass() // whoever comes next may drive, most likely this goroutine
+		d.Turn().Leave() // whoever comes next may drive, most likely this goroutine
 		if b.leave(w) {
 			return m, false, nil
 		}

@@ -15,9 +15,6 @@ type way struct {
 	err    error
 }
 
-// Bounded is a fabric whose device has room for so many streams of one node.
-type Bounded interface{ MostStreams() int }
-
 // Reach opens the way to other nodes if it is not open yet, and waits for that.
 // Its error is that of every later call too.
 func (t *Table) Reach() error {
@@ -36,7 +33,7 @@ func (t *Table) open() error {
 		return err
 	}
 	t.fabric = opened
-	if b, ok := opened.(Bounded); ok {
+	if b, ok := opened.(fabric.Counter); ok {
 		t.cfg.MaxLive = min(t.cfg.MaxLive, max(1, b.MostStreams()/int(t.locals)))
 	}
 	t.openSecondary()

@@ -112,7 +112,6 @@ func differs(t *testing.T, open Opener, _ Options) {
 	for range 10 {
 		f, _ := endpoint(t, open)
 		require.False(t, seen[f.Tuple()], "two endpoints have one tuple")
-		require.NotEmpty(t, f.Name())
 		seen[f.Tuple()] = true
 	}
 	const tries = 3 // a port may be the kernel's choice again, by chance

@@ -34,10 +34,10 @@ func driverOrNone(t *testing.T, open Opener, o Options) {
 func takeTurn(t *testing.T, d fabric.Driver, from fabric.Fabric) {
 	t.Helper()
 	for range int(patience / again) {
-		d.Want()
+		d.Turn().Want()
 		require.NoError(t, from.Post(d.Tuple(), []byte("make way")))
 		select {
-		case <-d.Turn():
+		case <-d.Turn().Free():
 			return
 		case <-time.After(again):
 		}
@@ -55,14 +55,14 @@ func drivenByMany(t *testing.T, open Opener, o Options) {
 	for i := range drivers {
 		all.Go(func() {
 			for n := i; ; n++ {
-				d.Want()
+				d.Turn().Want()
 				select {
 				case <-stop:
 					return
-				case <-d.Turn():
+				case <-d.Turn().Free():
 				}
 				if n%5 == 0 {
-					d.Pass()
+					d.Turn().Leave()
 				} else {
 					d.Drive()
 				}
@@ -116,7 +116,7 @@ func driveEnds(t *testing.T, open Opener, _ Options) {
 		x := NewBox()
 		d, from := driver(t, open, x)
 		takeTurn(t, d, from)
-		d.Pass()
+		d.Turn().Leave()
 		send(t, from, d.Tuple(), []byte("nobody drives"), x, true)
 		takeTurn(t, d, from)
 		back := make(chan struct{})

@@ -81,9 +81,6 @@ type counters struct {
 	opening                                                                                           time.Duration
 }
 
-// Name returns "ib".
-func (f *Fabric) Name() string { return "ib" }
-
 // Tuple returns the port's LID or GID and the number of the endpoint's datagram queue pair.
 func (f *Fabric) Tuple() fabric.Tuple { return f.tuple }
 

@@ -60,9 +60,6 @@ func (a *arrivals) Pop() any {
 // for its sink; more are lost, as in a socket's buffer.
 const most = 16 << 10
 
-// Name is "mem".
-func (f *Fabric) Name() string { return "mem" }
-
 // Tuple is a made-up address.
 func (f *Fabric) Tuple() fabric.Tuple { return f.tuple }
 

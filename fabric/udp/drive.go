@@ -3,6 +3,8 @@ package udp
 import (
 	"errors"
 	"net"
+
+	"ibrun/internal/poll"
 )
 
 // receive is the fabric's own goroutine.
@@ -23,19 +25,13 @@ func (f *Fabric) receive() {
 }
 
 // Turn implements fabric.Driver.
-func (f *Fabric) Turn() <-chan struct{} { return f.drive.Free() }
-
-// Want implements fabric.Driver.
-func (f *Fabric) Want() { f.drive.Want() }
+func (f *Fabric) Turn() *poll.Turn { return f.drive }
 
 // Drive implements fabric.Driver.
 func (f *Fabric) Drive() {
 	_ = f.read(true) // what ends it, ends the receiver's wait too
 	f.drive.Leave()
 }
-
-// Pass implements fabric.Driver.
-func (f *Fabric) Pass() { f.drive.Leave() }
 
 // Wake implements fabric.Driver.
 func (f *Fabric) Wake() { f.in.wake(f.greet) }

@@ -166,9 +166,6 @@ func (f *Fabric) tune() error {
 	return errors.Join(err, f.discover(unix.IP_PMTUDISC_DO, unix.IPV6_PMTUDISC_DO))
 }
 
-// Name is "udp".
-func (f *Fabric) Name() string { return "udp" }
-
 // Tuple is the endpoint's address and UDP port.
 func (f *Fabric) Tuple() fabric.Tuple { return f.tuple }
 
