@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 )
@@ -33,7 +34,6 @@ const (
 	flagPartial = 1 << 0 // some ranks have not published
 	flagEpochs  = 1 << 1 // the ranks are of different epochs
 	flagBases   = 1 << 2 // there are several bases
-	flagsAll    = flagPartial | flagEpochs | flagBases
 )
 
 const (
@@ -145,94 +145,67 @@ func (b *Block) Append(dst []byte) []byte {
 // ParseBlock reads a block that fills all of b. What it returns shares nothing
 // with b.
 func ParseBlock(b []byte) (*Block, error) {
-	if len(b) < blockHead || b[0]>>4 != blockVersion || Kind(b[0]&15) >= kinds || b[1]&^flagsAll != 0 || b[15] > 7 {
+	blk, ok := parseBlock(b)
+	if !ok || !bytes.Equal(blk.Append(nil), b) { // this build would have written it otherwise
 		return nil, ErrBlock
 	}
+	return blk, nil
+}
+
+// parseBlock checks no more than lengths and indexes.
+func parseBlock(b []byte) (blk *Block, ok bool) {
+	if len(b) < blockHead || Kind(b[0]&15) >= kinds {
+		return nil, false
+	}
 	kind, count := Kind(b[0]&15), int(binary.BigEndian.Uint16(b[12:]))
-	blk := &Block{
+	blk = &Block{
 		Node: binary.BigEndian.Uint32(b[4:]), First: binary.BigEndian.Uint32(b[8:]), TTL: b[14],
-		Base: Tuple{Kind: kind, Path: b[15] & 1, Rails: b[15] >> 1},
+		Base: Tuple{Kind: kind, Path: b[15] & 1, Rails: b[15] >> 1}, Ranks: make([]Entry, count),
 	}
 	rest, marks := b[blockHead:], (count+7)/8
 	if len(rest) < kind.baseLen()+marks {
-		return nil, ErrBlock
+		return nil, false
 	}
 	rest = blk.Base.parseBase(rest)
 	bitmap, rest := rest[:marks], rest[marks:]
-	if count%8 != 0 && bitmap[marks-1]>>(count%8) != 0 {
-		return nil, ErrBlock
-	}
 	size := kindParts[kind].num
-	blk.Ranks = make([]Entry, count)
-	epoch := binary.BigEndian.Uint16(b[2:])
-	published := 0
+	var published []*Entry
 	for i := range blk.Ranks {
 		if bitmap[i/8]>>(i%8)&1 == 0 {
 			continue
 		}
 		if len(rest) < size {
-			return nil, ErrBlock
-		}
-		blk.Ranks[i] = Entry{Epoch: epoch, Num: number(rest[:size])}
-		rest = rest[size:]
-		published++
-	}
-	if b[1]&flagEpochs != 0 {
-		if len(rest) < 2*published {
-			return nil, ErrBlock
-		}
-		for i := range blk.Ranks {
-			if blk.Ranks[i].Epoch != 0 || bitmap[i/8]>>(i%8)&1 == 1 {
-				blk.Ranks[i].Epoch, rest = binary.BigEndian.Uint16(rest), rest[2:]
-			}
-		}
-	}
-	if b[1]&flagBases != 0 {
-		var ok bool
-		if rest, ok = blk.parseMore(rest); !ok {
-			return nil, ErrBlock
-		}
-	}
-	return blk, blk.verify(b, rest, published, count)
-}
-
-// parseMore takes the further bases and whose they are.
-func (b *Block) parseMore(rest []byte) (left []byte, ok bool) {
-	if len(rest) == 0 || rest[0] == 0 || len(rest) < 1+int(rest[0])*b.Base.Kind.baseLen() {
-		return nil, false
-	}
-	b.More = make([]Tuple, rest[0])
-	rest = rest[1:]
-	for i := range b.More {
-		b.More[i] = Tuple{Kind: b.Base.Kind, Path: b.Base.Path, Rails: b.Base.Rails}
-		rest = b.More[i].parseBase(rest)
-	}
-	for i := range b.Ranks {
-		if b.Ranks[i].Epoch == 0 {
-			continue
-		}
-		if len(rest) == 0 || int(rest[0]) > len(b.More) {
 			return nil, false
 		}
-		b.Ranks[i].Base, rest = rest[0], rest[1:]
+		blk.Ranks[i] = Entry{Epoch: binary.BigEndian.Uint16(b[2:]), Num: number(rest[:size])}
+		rest = rest[size:]
+		published = append(published, &blk.Ranks[i])
 	}
-	return rest, true
-}
-
-// verify refuses what this build would have written otherwise.
-func (b *Block) verify(raw, rest []byte, published, count int) error {
-	partial, mixed := raw[1]&flagPartial != 0, raw[1]&flagEpochs != 0
-	live := 0
-	for _, e := range b.Ranks {
-		if e.Epoch != 0 {
-			live++
+	if b[1]&flagEpochs != 0 {
+		if len(rest) < 2*len(published) {
+			return nil, false
+		}
+		for _, e := range published {
+			e.Epoch, rest = binary.BigEndian.Uint16(rest), rest[2:]
 		}
 	}
-	if len(rest) > 0 || live != published || partial != (published < count) || mixed != b.mixed() ||
-		b.Epoch() != binary.BigEndian.Uint16(raw[2:]) {
-		return ErrBlock
+	if b[1]&flagBases == 0 {
+		return blk, true
 	}
-	return nil
+	if len(rest) == 0 || len(rest) < 1+int(rest[0])*kind.baseLen()+len(published) {
+		return nil, false
+	}
+	blk.More, rest = make([]Tuple, rest[0]), rest[1:]
+	for i := range blk.More {
+		blk.More[i] = Tuple{Kind: kind, Path: blk.Base.Path, Rails: blk.Base.Rails}
+		rest = blk.More[i].parseBase(rest)
+	}
+	for i, e := range published {
+		if e.Base = rest[i]; int(e.Base) > len(blk.More) {
+			return nil, false
+		}
+	}
+	return blk, true
 }
 
 // Published returns the epoch of a rank in an encoded block, without taking
