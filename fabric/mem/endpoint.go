@@ -2,9 +2,10 @@ package mem
 
 import (
 	"bytes"
-	"container/heap"
 	"context"
 	"fmt"
+	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -22,38 +23,15 @@ type Fabric struct {
 	// The network's lock holds these.
 	closed  bool
 	offered bool
-	coming  arrivals
-	pushed  uint64
+	coming  []*arrival // the first is due first
 }
 
 // arrival is a datagram or a stream on its way to an endpoint.
 type arrival struct {
 	at     time.Time
-	order  uint64 // of those that are due at the same time
 	from   fabric.Tuple
 	b      []byte
 	stream *conn
-}
-
-// arrivals is a heap: the first is due first.
-type arrivals []*arrival
-
-func (a arrivals) Len() int      { return len(a) }
-func (a arrivals) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
-func (a arrivals) Less(i, j int) bool {
-	return a[i].at.Before(a[j].at) || a[i].at.Equal(a[j].at) && a[i].order < a[j].order
-}
-
-// Push implements heap.Interface.
-func (a *arrivals) Push(x any) { *a = append(*a, x.(*arrival)) }
-
-// Pop implements heap.Interface.
-func (a *arrivals) Pop() any {
-	last := len(*a) - 1
-	x := (*a)[last]
-	(*a)[last] = nil
-	*a = (*a)[:last]
-	return x
 }
 
 // most is the number of datagrams that may be under way to an endpoint or wait
@@ -91,10 +69,9 @@ func (f *Fabric) Post(to fabric.Tuple, b []byte) error {
 
 // push needs the network's lock.
 func (f *Fabric) push(a *arrival) {
-	a.order = f.pushed
-	f.pushed++
-	heap.Push(&f.coming, a)
-	if f.coming[0] == a {
+	at := sort.Search(len(f.coming), func(i int) bool { return f.coming[i].at.After(a.at) })
+	f.coming = slices.Insert(f.coming, at, a)
+	if at == 0 {
 		f.poke()
 	}
 }
@@ -141,7 +118,7 @@ func (f *Fabric) next() (a *arrival, wait time.Duration, over bool) {
 		if wait = time.Until(f.coming[0].at); wait > 0 {
 			return nil, wait, false
 		}
-		a = heap.Pop(&f.coming).(*arrival)
+		a, f.coming = f.coming[0], f.coming[1:]
 		switch {
 		case a.stream != nil:
 			return a, 0, false

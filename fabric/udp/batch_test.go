@@ -15,7 +15,7 @@ func TestPostAll(t *testing.T) {
 	for name, prepare := range map[string]func(f *Fabric){
 		"together": func(*Fabric) {},
 		"refused": func(f *Fabric) { // without checksums of its own, the kernel cuts nothing apart
-			require.NoError(t, f.in.control(func(fd int) error {
+			require.NoError(t, control(f.in.socket, func(fd int) error {
 				return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_NO_CHECK, 1)
 			}))
 		},
@@ -54,7 +54,7 @@ func TestPostAll(t *testing.T) {
 
 // name is where the socket is reached.
 func (i *inlet) name(t *testing.T) (to fabric.Tuple) {
-	require.NoError(t, i.control(func(fd int) error {
+	require.NoError(t, control(i.socket, func(fd int) error {
 		name, err := unix.Getsockname(fd)
 		if four, ok := name.(*unix.SockaddrInet4); ok {
 			to = fabric.Tuple{Kind: fabric.ETH4, Num: uint32(four.Port)}

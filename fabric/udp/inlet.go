@@ -109,11 +109,10 @@ func newInlet(socket *os.File, size int, four bool) (*inlet, error) {
 	i.ready = os.NewFile(uintptr(i.epoll), "datagrams")
 	if i.poller, err = i.ready.SyscallConn(); err == nil {
 		wait := unix.NsecToTimeval(int64(inKernel))
-		err = errors.Join(i.control(func(fd int) error {
-			return unix.EpollCtl(i.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{})
-		}), i.control(func(fd int) error {
-			return unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait)
-		}))
+		err = control(i.socket, func(fd int) error {
+			return errors.Join(unix.EpollCtl(i.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{}),
+				unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait))
+		})
 	}
 	if err != nil {
 		i.ready.Close()
@@ -122,9 +121,10 @@ func newInlet(socket *os.File, size int, four bool) (*inlet, error) {
 	return i, nil
 }
 
-// control does something with the socket.
-func (i *inlet) control(f func(fd int) error) (err error) {
-	return errors.Join(i.socket.Control(func(fd uintptr) { err = f(int(fd)) }), err)
+// control does something with the descriptor of a socket.
+func control(socket syscall.RawConn, f func(fd int) error) (err error) {
+	closed := socket.Control(func(fd uintptr) { err = f(int(fd)) })
+	return errors.Join(closed, err)
 }
 
 // receive is one system call.
@@ -211,7 +211,7 @@ func (i *inlet) look(at bool) (changed bool) {
 	if at {
 		e.Events = unix.EPOLLIN | 1<<31 // EPOLLET, which is negative in package unix
 	}
-	_ = i.control(func(fd int) error { return unix.EpollCtl(i.epoll, unix.EPOLL_CTL_MOD, fd, &e) })
+	_ = control(i.socket, func(fd int) error { return unix.EpollCtl(i.epoll, unix.EPOLL_CTL_MOD, fd, &e) })
 	return true
 }
 

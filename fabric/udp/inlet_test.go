@@ -23,7 +23,7 @@ func inletOf(t *testing.T) (in *inlet, send func(b string)) {
 	in, err = newInlet(socket, 1472, true)
 	require.NoError(t, err)
 	t.Cleanup(func() { in.ready.Close() })
-	require.NoError(t, in.control(func(fd int) error {
+	require.NoError(t, control(in.socket, func(fd int) error {
 		return unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 60})
 	}))
 	return in, func(b string) { require.NoError(t, f.send(tuple, []byte(b), 0)) }
@@ -119,7 +119,7 @@ func TestInletWaitsInPoller(t *testing.T) {
 func TestInletGivesUp(t *testing.T) {
 	in, send := inletOf(t)
 	in.wakes.Store(true)
-	require.NoError(t, in.control(func(fd int) error {
+	require.NoError(t, control(in.socket, func(fd int) error {
 		return unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 1})
 	}))
 	for _, need := range []int{2, 4, 8, 16, 32, 64, 64} {

@@ -98,14 +98,11 @@ func acknowledgements(c *net.TCPConn) (unanswered int, acked time.Duration, err 
 		return 0, 0, err
 	}
 	var info *unix.TCPInfo
-	var fail error
-	if err := raw.Control(func(fd uintptr) {
-		info, fail = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err := control(raw, func(fd int) (err error) {
+		info, err = unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+		return err
 	}); err != nil {
 		return 0, 0, err
-	}
-	if fail != nil {
-		return 0, 0, fail
 	}
 	return int(max(info.Retransmits, info.Probes)), time.Duration(info.Last_ack_recv) * time.Millisecond, nil
 }

@@ -4,6 +4,7 @@
 package udp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,15 +90,9 @@ func Open(cfg Config, sink fabric.Sink) (*Fabric, error) {
 		}
 		cfg.MTU = mtu
 	}
-	if cfg.Buffer == 0 {
-		cfg.Buffer = defaultBuffer
-	}
-	if cfg.DialTimeout == 0 {
-		cfg.DialTimeout = defaultDialTimeout
-	}
-	if cfg.Silence == 0 {
-		cfg.Silence = defaultSilence
-	}
+	cfg.Buffer = cmp.Or(cfg.Buffer, defaultBuffer)
+	cfg.DialTimeout = cmp.Or(cfg.DialTimeout, defaultDialTimeout)
+	cfg.Silence = cmp.Or(cfg.Silence, defaultSilence)
 	f := &Fabric{cfg: cfg, sink: sink, mtu: min(cfg.MTU-overhead4, mostBody)}
 	network := "udp4"
 	if cfg.Addr.Is6() {
@@ -138,8 +133,10 @@ func listen(network string, at netip.AddrPort) (*os.File, fabric.Tuple, error) {
 	own := -1
 	raw, err := c.SyscallConn()
 	if err == nil {
-		fail := raw.Control(func(fd uintptr) { own, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) })
-		err = errors.Join(fail, err)
+		err = control(raw, func(fd int) (err error) {
+			own, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+			return err
+		})
 	}
 	if err == nil {
 		err = unix.SetNonblock(own, false) // that of c too, which is not used
@@ -156,12 +153,12 @@ func listen(network string, at netip.AddrPort) (*os.File, fabric.Tuple, error) {
 // tune forbids fragments and asks for a receive buffer: the default one holds
 // some 280 small datagrams.
 func (f *Fabric) tune() error {
-	err := f.raw.Control(func(fd uintptr) {
-		s := int(fd)
-		if unix.SetsockoptInt(s, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, f.cfg.Buffer) != nil { // only for root
-			_ = unix.SetsockoptInt(s, unix.SOL_SOCKET, unix.SO_RCVBUF, f.cfg.Buffer)
+	err := control(f.raw, func(fd int) error {
+		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, f.cfg.Buffer) != nil { // only for root
+			_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, f.cfg.Buffer)
 		}
-		f.granted, _ = unix.GetsockoptInt(s, unix.SOL_SOCKET, unix.SO_RCVBUF)
+		f.granted, _ = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
+		return nil
 	})
 	return errors.Join(err, f.discover(unix.IP_PMTUDISC_DO, unix.IPV6_PMTUDISC_DO))
 }
@@ -229,30 +226,23 @@ func (f *Fabric) Post(to fabric.Tuple, b []byte) error {
 	}
 	err := f.send(to, b, 0)
 	if err == unix.EMSGSIZE {
-		if err = f.fragment(); err == nil {
+		// A link takes less than it did: its MTU was changed, or a router on the way has said so. Peers know how long
+		// datagrams of ours are, so these stay, and the kernel cuts them apart from now on.
+		if err = f.discover(unix.IP_PMTUDISC_WANT, unix.IPV6_PMTUDISC_WANT); err == nil {
 			err = f.send(to, b, 0)
 		}
 	}
 	return f.posted(err, b, 1)
 }
 
-// fragment lets the kernel cut datagrams apart from now on, since a link takes less than it did:
-// its MTU was changed, or a router on the way has said so. Peers know how long ours are, so they
-// stay.
-func (f *Fabric) fragment() error {
-	return f.discover(unix.IP_PMTUDISC_WANT, unix.IPV6_PMTUDISC_WANT)
-}
-
 // discover sets what the kernel does with a datagram that is longer than the way takes (ip(7)).
-func (f *Fabric) discover(four, six int) (fail error) {
-	err := f.raw.Control(func(fd uintptr) {
+func (f *Fabric) discover(four, six int) error {
+	return control(f.raw, func(fd int) error {
 		if f.tuple.Kind == fabric.ETH6 {
-			fail = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, six)
-		} else {
-			fail = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, four)
+			return unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, six)
 		}
+		return unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, four)
 	})
-	return errors.Join(err, fail)
 }
 
 // posted counts what was sent by one call, and says what never will.
