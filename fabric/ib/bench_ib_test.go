@@ -132,7 +132,7 @@ func BenchmarkReceive(b *testing.B) {
 		n, err := in.cq.Poll(in.ends[:])
 		require.NoError(b, err)
 		for i := range again[:n] {
-			again[i] = f.request(int(in.ends[i].ID))
+			again[i] = in.rings.of(int(in.ends[i].ID)).request(int(in.ends[i].ID))
 		}
 		_, err = f.out.qp.PostReceive(again[:n])
 		require.NoError(b, err)

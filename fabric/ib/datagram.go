@@ -26,14 +26,6 @@ const (
 	sendBatch = 16
 )
 
-// mostHandles bounds the handles that are kept. A rank has some thousand peers that
-// it is connected with at most (lazy.Config.MaxLive).
-const mostHandles = 4096
-
-// slot is the size of a datagram's receive. A peer whose port has a larger MTU
-// sends up to mostBody, and too long a datagram would end the queue pair.
-func (f *Fabric) slot() int { return verbs.GRHSize + mostBody }
-
 // openDatagrams makes the queue pair that the I-tuple names.
 func (f *Fabric) openDatagrams() (err error) {
 	out, in, d := &f.out, &f.in, f.dev
@@ -54,56 +46,35 @@ func (f *Fabric) openDatagrams() (err error) {
 		return err
 	}
 	out.inline = out.qp.Granted().MaxInline
-	if err = out.qp.Modify(verbs.QPState{State: verbs.Init, Port: d.at.port, PKeyIndex: d.at.pkey,
-		QKey: f.cfg.QKey}); err != nil {
-		return err
-	}
 	if out.slots, err = f.register(fewSends*f.mtu, verbs.LocalWrite); err != nil {
 		return err
 	}
 	out.size = fewSends
-	if err = f.addReceives(fewReceives); err != nil {
-		return err
-	}
-	if err = out.qp.Modify(verbs.QPState{State: verbs.ReadyToReceive}); err != nil {
-		return err
-	}
-	return out.qp.Modify(verbs.QPState{State: verbs.ReadyToSend, SendPSN: randomPSN()})
+	return f.ready(func() error { return f.addReceives(fewReceives) })
 }
 
-func (f *Fabric) addReceives(slots int) error {
-	mr, err := f.register(slots*f.slot(), verbs.LocalWrite)
+// ready moves the queue pair from Reset to where it can send and receive. post posts its receives.
+func (f *Fabric) ready(post func() error) error {
+	qp, at := f.out.qp, &f.dev.at
+	err := qp.Modify(verbs.QPState{State: verbs.Init, Port: at.port, PKeyIndex: at.pkey, QKey: f.cfg.QKey})
 	if err != nil {
 		return err
 	}
-	r := ring{mr: mr, slots: slots}
-	if n := len(f.in.rings); n > 0 {
-		r.first = f.in.rings[n-1].first + f.in.rings[n-1].slots
+	if err := post(); err != nil {
+		return err
 	}
-	f.in.rings = append(f.in.rings, r)
-	batch := make([]verbs.Receive, slots)
-	for i := range batch {
-		batch[i] = f.request(r.first + i)
+	if err := qp.Modify(verbs.QPState{State: verbs.ReadyToReceive}); err != nil {
+		return err
 	}
-	_, err = f.out.qp.PostReceive(batch)
+	return qp.Modify(verbs.QPState{State: verbs.ReadyToSend, SendPSN: randomPSN()})
+}
+
+func (f *Fabric) addReceives(slots int) error {
+	batch, err := f.in.rings.add(f, slots, slotSize)
+	if err == nil {
+		_, err = f.out.qp.PostReceive(batch)
+	}
 	return err
-}
-
-// at is the memory of a slot.
-func (f *Fabric) at(slot int) (mr *verbs.MR, offset int) {
-	r := &f.in.rings[0]
-	for i := range f.in.rings {
-		if r = &f.in.rings[i]; slot < r.first+r.slots {
-			break
-		}
-	}
-	return r.mr, (slot - r.first) * f.slot()
-}
-
-// request is the receive of a slot.
-func (f *Fabric) request(slot int) verbs.Receive {
-	mr, offset := f.at(slot)
-	return verbs.Receive{ID: uint64(slot), Addr: mr.Addr() + uint64(offset), Length: uint32(f.slot()), LKey: mr.LKey()}
 }
 
 // Post sends one datagram. What the device cannot take now is lost.
@@ -315,9 +286,9 @@ func (f *Fabric) deliver(ends []verbs.Completion) {
 	for i := range ends {
 		c := &ends[i]
 		slot := int(c.ID)
+		r := f.in.rings.of(slot)
 		if c.Status == verbs.Success && c.Length >= verbs.GRHSize && f.ending.Err() == nil {
-			mr, offset := f.at(slot)
-			b := mr.Bytes()[offset:][:c.Length]
+			b := r.bytes(slot)[:c.Length]
 			from := f.dev.at.source(c, b)
 			if body := b[verbs.GRHSize:]; c.Flags&verbs.HasImm != 0 && c.Imm == controlMark {
 				f.control(body)
@@ -333,7 +304,7 @@ func (f *Fabric) deliver(ends []verbs.Completion) {
 		if c.Status != verbs.Success {
 			go f.datagramsFail(fmt.Errorf("ib: port %s: datagrams cannot be received: %v", f.out.port, c.Status))
 		}
-		again = append(again, f.request(slot))
+		again = append(again, r.request(slot))
 	}
 	_, _ = f.out.qp.PostReceive(again)
 }

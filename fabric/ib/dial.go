@@ -88,9 +88,9 @@ func (f *Fabric) call(ctx context.Context, l *engine, e *queuePair, to fabric.Tu
 		return nil, err
 	}
 	ask := control{call: connect, cookie: cookie, nonce: rand.Uint64(), from: f.tuple, side: f.side(e)}
-	d := &dialling{answer: make(chan control, 1)}
+	answers := make(chan control, 1)
 	f.mu.Lock()
-	f.dials[ask.nonce] = d
+	f.dials[ask.nonce] = answers
 	f.mu.Unlock()
 	defer func() {
 		f.mu.Lock()
@@ -103,7 +103,7 @@ func (f *Fabric) call(ctx context.Context, l *engine, e *queuePair, to fabric.Tu
 	for {
 		f.sendControl(to, ask)
 		select {
-		case answer := <-d.answer:
+		case answer := <-answers:
 			if answer.call == refuse {
 				return nil, errors.New("refused: the other side has no queue pair for it, or did not make the offer")
 			}
@@ -156,17 +156,15 @@ func (f *Fabric) control(b []byte) {
 	}
 	l := f.streams()
 	f.mu.Lock()
-	d := f.dials[c.nonce]
+	answers := f.dials[c.nonce]
 	f.mu.Unlock()
 	switch c.call {
 	case connect:
 		f.called(l, c)
 	case accept, refuse:
-		if d != nil {
-			select {
-			case d.answer <- c:
-			default:
-			}
+		select {
+		case answers <- c:
+		default: // not asked, or a repetition
 		}
 	case abandon:
 		if l != nil {

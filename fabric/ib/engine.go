@@ -35,7 +35,7 @@ type engine struct {
 	filling sync.WaitGroup // goroutines of refill
 
 	mu      sync.Mutex
-	rings   []ring
+	rings   rings
 	queues  []*sends
 	free    []*verbs.MR         // send memory of discarded queue pairs, to be used again
 	spare   []*queuePair        // made in advance
@@ -104,33 +104,18 @@ func (l *engine) open() (err error) {
 // addShared allocates and posts slots more shared receives. The caller holds the lock, or no other goroutine knows l
 // yet.
 func (l *engine) addShared(slots int) error {
-	mr, err := l.f.register(slots*piece, verbs.LocalWrite)
-	if err != nil {
-		return err
+	batch, err := l.rings.add(l.f, slots, piece)
+	if err == nil {
+		_, err = l.srq.Post(batch)
 	}
-	r := ring{mr: mr, slots: slots}
-	if n := len(l.rings); n > 0 {
-		r.first = l.rings[n-1].first + l.rings[n-1].slots
-	}
-	l.rings = append(l.rings, r)
-	batch := make([]verbs.Receive, slots)
-	for i := range batch {
-		batch[i] = r.request(r.first + i)
-	}
-	_, err = l.srq.Post(batch)
 	return err
 }
 
 // ringOf returns the ring that contains a slot.
-func (l *engine) ringOf(slot int) (r ring) {
+func (l *engine) ringOf(slot int) *ring {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, r = range l.rings {
-		if slot < r.first+r.slots {
-			break
-		}
-	}
-	return r
+	return l.rings.of(slot)
 }
 
 // newQueuePair makes a queue pair in state Init with send memory and a completion queue. The caller holds the lock.
@@ -211,17 +196,11 @@ func (l *engine) take() (*queuePair, error) {
 	}
 	if err == nil {
 		l.used(+1)
-		if posted := l.posted(); posted < l.srq.Size() && posted < l.inUse*sharedBy {
+		if posted := l.rings.slots(); posted < l.srq.Size() && posted < l.inUse*sharedBy {
 			_ = l.addShared(min(firstShared, l.srq.Size()-posted)) // on failure, the streams share fewer receives
 		}
 	}
 	return e, err
-}
-
-// posted returns the number of shared receives.
-func (l *engine) posted() int {
-	last := l.rings[len(l.rings)-1]
-	return last.first + last.slots
 }
 
 // used adds more, which may be negative, to the number of queue pairs in use. With Config.Spin, it wakes the goroutine
@@ -338,7 +317,9 @@ func (l *engine) breaks(err error) {
 		l.fatal = err
 	}
 	l.mu.Unlock()
-	l.failAll(err)
+	for _, s := range l.all() {
+		s.fail(err)
+	}
 }
 
 // all returns all streams whose queue pairs have not been freed.
@@ -346,13 +327,6 @@ func (l *engine) all() []*stream {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Collect(maps.Values(l.byQPN))
-}
-
-// failAll fails all streams with err.
-func (l *engine) failAll(err error) {
-	for _, s := range l.all() {
-		s.fail(err)
-	}
 }
 
 // close frees all resources of the engine. The goroutine has ended or was never started.

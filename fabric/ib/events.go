@@ -43,10 +43,7 @@ func (f *Fabric) happened(e verbs.Event) {
 	case verbs.EventDeviceFatal, verbs.EventCQError, verbs.EventSRQError:
 		err := fmt.Errorf("ib: %s: %v; see the kernel's log with: dmesg", f.dev.ctx.Device(), e.Type)
 		f.failed.Store(true)
-		if l := f.streams(); l != nil {
-			l.breaks(err)
-		}
-		f.lost(err)
+		f.breakAll(err)
 	}
 }
 
@@ -57,6 +54,14 @@ func (f *Fabric) lost(err error) {
 	if w, ok := f.sink.(fabric.Watcher); ok && f.ending.Err() == nil {
 		w.Broken(err)
 	}
+}
+
+// breakAll says the same, and ends all streams.
+func (f *Fabric) breakAll(err error) {
+	if l := f.streams(); l != nil {
+		l.breaks(err)
+	}
+	f.lost(err)
 }
 
 // portIs notes that the port is up or down. Streams get over a while without it,
@@ -86,10 +91,7 @@ func (f *Fabric) portIs(up bool) {
 				return
 			}
 			err := fmt.Errorf("ib: %w, and was not up again within %v; --fabric udp does without", err, f.cfg.PortGrace)
-			if l := f.streams(); l != nil {
-				l.breaks(err)
-			}
-			f.lost(err)
+			f.breakAll(err)
 		})
 	}
 }

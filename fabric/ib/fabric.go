@@ -59,8 +59,8 @@ type Fabric struct {
 	closed error // result of Close
 
 	mu     sync.Mutex
-	engine *engine // nil until the first Offer or Dial
-	dials  map[uint64]*dialling
+	engine *engine                 // nil until the first Offer or Dial
+	dials  map[uint64]chan control // by nonce; capacity 1: later answers repeat the first and are dropped
 
 	accepting sync.Mutex // held while the sink takes a stream
 	over      bool       // Close has been called; protected by accepting
@@ -127,6 +127,65 @@ func (f *Fabric) unregister(mr *verbs.MR) {
 		f.counters.pinned.Add(-int64(len(mr.Bytes())))
 		mr.Close()
 	}
+}
+
+// ring represents registered memory for receives, divided into slots of equal size.
+type ring struct {
+	mr    *verbs.MR
+	first int // number of its first slot, counted over all rings
+	slots int // number of slots
+	size  int // of a slot in bytes
+}
+
+// bytes returns the memory of a slot.
+func (r *ring) bytes(slot int) []byte { return r.mr.Bytes()[(slot-r.first)*r.size:][:r.size] }
+
+// request returns the work request that posts a slot.
+func (r *ring) request(slot int) verbs.Receive {
+	return verbs.Receive{ID: uint64(slot), Addr: r.mr.Addr() + uint64((slot-r.first)*r.size), Length: uint32(r.size),
+		LKey: r.mr.LKey()}
+}
+
+// requests returns the work requests that post all slots.
+func (r *ring) requests() []verbs.Receive {
+	batch := make([]verbs.Receive, r.slots)
+	for i := range batch {
+		batch[i] = r.request(r.first + i)
+	}
+	return batch
+}
+
+// rings represents the memory of all receives of one queue, which grows by rings.
+type rings []ring
+
+// slots returns the number of slots of all rings.
+func (s rings) slots() int {
+	if len(s) == 0 {
+		return 0
+	}
+	last := s[len(s)-1]
+	return last.first + last.slots
+}
+
+// of returns the ring that contains a slot.
+func (s rings) of(slot int) *ring {
+	for i := range s {
+		if slot < s[i].first+s[i].slots {
+			return &s[i]
+		}
+	}
+	return nil
+}
+
+// add appends a ring and returns the work requests that post its slots.
+func (s *rings) add(f *Fabric, slots, size int) ([]verbs.Receive, error) {
+	mr, err := f.register(slots*size, verbs.LocalWrite)
+	if err != nil {
+		return nil, err
+	}
+	r := ring{mr: mr, first: s.slots(), slots: slots, size: size}
+	*s = append(*s, r)
+	return r.requests(), nil
 }
 
 // Counted returns the counts that ibrun --stats reports for InfiniBand.
@@ -197,7 +256,7 @@ type receiver struct {
 	mu      sync.Mutex // held by the goroutine that polls cq and posts receives
 	cq      *verbs.CQ
 	channel *verbs.Channel
-	rings   []ring
+	rings   rings
 	ends    [pollBatch]verbs.Completion
 	again   [pollBatch]verbs.Receive
 }
@@ -214,9 +273,4 @@ type health struct {
 	mu    sync.Mutex
 	down  error // nil while the port is up
 	timer *time.Timer
-}
-
-// dialling represents a Dial that waits for the answer to its request.
-type dialling struct {
-	answer chan control // capacity 1; later answers repeat the first and are dropped
 }

@@ -230,7 +230,7 @@ func TestLittleMemory(t *testing.T) {
 // readFails waits for the error of a read that is under way.
 func readFails(t *testing.T, s *stream) error {
 	t.Helper()
-	require.NoError(t, s.SetReadDeadline(time.Now().Add(patience)))
+	require.NoError(t, s.SetDeadline(time.Now().Add(patience)))
 	_, err := s.Read(make([]byte, 1))
 	require.Error(t, err)
 	require.NotErrorIs(t, err, os.ErrDeadlineExceeded)

@@ -5,6 +5,7 @@
 package ib
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,28 +28,21 @@ func Open(cfg Config, sink fabric.Sink) (*Fabric, error) {
 		return nil, fmt.Errorf("ib: service level %d: 0 to 15", cfg.SL)
 	}
 	w.gid, w.pkey, w.sl, w.rank, w.path = cfg.GIDIndex, cfg.PKey, cfg.SL, cfg.Rank, cfg.AskSL
-	if cfg.Receives == 0 {
-		cfg.Receives = defaultReceives
-	}
-	if cfg.DialTimeout == 0 {
-		cfg.DialTimeout = defaultDialTimeout
-	}
-	if cfg.PortGrace == 0 {
-		cfg.PortGrace = defaultPortGrace
-	}
+	cfg.Receives = cmp.Or(cfg.Receives, defaultReceives)
+	cfg.DialTimeout = cmp.Or(cfg.DialTimeout, defaultDialTimeout)
+	cfg.PortGrace = cmp.Or(cfg.PortGrace, defaultPortGrace)
 	cfg.QKey &= 1<<31 - 1 // the kernel keeps those with the top bit
-	f := &Fabric{cfg: cfg, sink: sink, dials: map[uint64]*dialling{}}
+	f := &Fabric{cfg: cfg, sink: sink, dials: map[uint64]chan control{}}
 	if f.dev, err = openDevice(w); err != nil {
 		return nil, fmt.Errorf("ib: %w", err)
 	}
 	f.ending, f.end = context.WithCancel(context.Background())
-	if err := f.askLevels(); err != nil {
-		f.end()
-		f.dev.release()
-		return nil, fmt.Errorf("ib: port %v: %w", &f.dev.port, err)
-	}
 	f.mtu = min(f.dev.at.mtu.Bytes(), mostBody)
-	if err := f.openDatagrams(); err != nil {
+	if err = f.askLevels(); err == nil {
+		err = f.openDatagrams()
+	}
+	if err != nil {
+		f.end()
 		f.closeDatagrams()
 		f.dev.release()
 		return nil, fmt.Errorf("ib: port %v: %w", &f.dev.port, err)

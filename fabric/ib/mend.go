@@ -85,21 +85,12 @@ func (f *Fabric) remake() error {
 		}
 	}
 	out.done, out.broken = out.posted, nil
-	if err := out.qp.Modify(verbs.QPState{State: verbs.Init, Port: f.dev.at.port, PKeyIndex: f.dev.at.pkey,
-		QKey: f.cfg.QKey}); err != nil {
-		return err
-	}
-	for _, r := range in.rings {
-		batch := make([]verbs.Receive, r.slots)
-		for i := range batch {
-			batch[i] = f.request(r.first + i)
+	return f.ready(func() error {
+		for _, r := range in.rings {
+			if _, err := out.qp.PostReceive(r.requests()); err != nil {
+				return err
+			}
 		}
-		if _, err := out.qp.PostReceive(batch); err != nil {
-			return err
-		}
-	}
-	if err := out.qp.Modify(verbs.QPState{State: verbs.ReadyToReceive}); err != nil {
-		return err
-	}
-	return out.qp.Modify(verbs.QPState{State: verbs.ReadyToSend, SendPSN: randomPSN()})
+		return nil
+	})
 }

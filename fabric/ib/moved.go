@@ -35,13 +35,9 @@ func (f *Fabric) expire() {
 		return
 	}
 	err = fmt.Errorf("ib: port %v: %w", &f.dev.port, err)
-	if f.spared(err) {
-		return
+	if !f.spared(err) {
+		f.breakAll(err)
 	}
-	if l := f.streams(); l != nil {
-		l.breaks(err)
-	}
-	f.lost(err)
 }
 
 // still says why peers cannot reach the endpoint by the address that it has published, or nil. It

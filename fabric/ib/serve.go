@@ -116,7 +116,7 @@ func (l *engine) receives(n int) {
 		c := &l.ends[i]
 		r := l.ringOf(int(c.ID))
 		if s := l.of(c.QPN); s != nil {
-			s.received(c, r.mr.Bytes()[(int(c.ID)-r.first)*piece:])
+			s.received(c, r.bytes(int(c.ID)))
 		}
 		l.reposts = append(l.reposts, r.request(int(c.ID)))
 	}

@@ -39,17 +39,10 @@ const (
 	// mostBody is the maximum size of a datagram in bytes. All usable ports can carry it, so peers do not have to
 	// know the MTU of the path. It also keeps the receive rings small.
 	mostBody = 1024
+	// slotSize is the size of a datagram's receive. A peer whose port has a larger MTU sends up to mostBody, and too
+	// long a datagram would end the queue pair.
+	slotSize = verbs.GRHSize + mostBody
+	// mostHandles is the maximum number of address handles that are kept. A rank is connected with some thousand peers
+	// at most (lazy.Config.MaxLive).
+	mostHandles = 4096
 )
-
-// ring represents registered memory for receives, divided into slots of equal size.
-type ring struct {
-	mr    *verbs.MR
-	first int // number of its first slot, counted over all rings
-	slots int // number of slots
-}
-
-// request returns the work request that posts slot as a shared receive of piece bytes.
-func (r *ring) request(slot int) verbs.Receive {
-	return verbs.Receive{ID: uint64(slot), Addr: r.mr.Addr() + uint64(slot-r.first)*piece, Length: piece,
-		LKey: r.mr.LKey()}
-}

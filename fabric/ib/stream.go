@@ -42,8 +42,8 @@ type stream struct {
 	ended    bool        // the peer has sent FIN; queued bytes can still be read
 	err      error       // the stream has failed
 	linger   *time.Timer // ends the wait for the first message, or for the peer's FIN
-	readBy   deadline
-	writeBy  deadline
+	deadline time.Time   // of calls of Read and Write; zero: none
+	alarm    *time.Timer // wakes waiting calls at the deadline
 
 	out outgoing
 	in  incoming
@@ -217,7 +217,7 @@ func (s *stream) unreadable() error {
 	switch {
 	case s.closed:
 		return net.ErrClosed
-	case s.readBy.over():
+	case s.late():
 		return os.ErrDeadlineExceeded
 	case s.in.size > 0 || s.granted != nil && !s.retired:
 		return nil
@@ -254,57 +254,28 @@ func (s *stream) Read(p []byte) (int, error) {
 	}
 }
 
-// SetDeadline implements net.Conn. If the deadline ends a Write while the peer reads from the memory of that Write, the
-// stream fails.
+// SetDeadline sets the time at which calls of Read and Write fail; the zero time removes it. If the deadline ends a
+// Write while the peer reads from the memory of that Write, the stream fails.
 func (s *stream) SetDeadline(at time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.readBy.set(at, s)
-	s.writeBy.set(at, s)
-	return nil
-}
-
-// SetReadDeadline implements net.Conn.
-func (s *stream) SetReadDeadline(at time.Time) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.readBy.set(at, s)
-	return nil
-}
-
-// SetWriteDeadline implements net.Conn. SetDeadline describes its effect on a large Write.
-func (s *stream) SetWriteDeadline(at time.Time) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.writeBy.set(at, s)
-	return nil
-}
-
-// deadline holds the deadline of Read or of Write.
-type deadline struct {
-	at    time.Time   // zero: no deadline
-	timer *time.Timer // wakes waiting calls at the deadline
-}
-
-// over reports whether the deadline has passed.
-func (d *deadline) over() bool { return !d.at.IsZero() && !time.Now().Before(d.at) }
-
-// set sets the deadline; the zero time removes it. The caller holds the lock of s.
-func (d *deadline) set(at time.Time, s *stream) {
-	d.at = at
-	if d.timer != nil {
-		d.timer.Stop()
-		d.timer = nil
+	s.deadline = at
+	if s.alarm != nil {
+		s.alarm.Stop()
 	}
 	if !at.IsZero() {
-		d.timer = time.AfterFunc(time.Until(at), func() {
+		s.alarm = time.AfterFunc(time.Until(at), func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.wake()
 		})
 	}
 	s.wake()
+	return nil
 }
+
+// late reports whether the deadline has passed.
+func (s *stream) late() bool { return !s.deadline.IsZero() && !time.Now().Before(s.deadline) }
 
 // received handles the completion of a receive: a message from the peer in b, or an error.
 func (s *stream) received(c *verbs.Completion, b []byte) {

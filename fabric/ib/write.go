@@ -70,7 +70,7 @@ func (s *stream) unwritable() error {
 		return errLeft
 	case s.err != nil:
 		return s.err
-	case s.writeBy.over():
+	case s.late():
 		return os.ErrDeadlineExceeded
 	}
 	return nil
