@@ -3,28 +3,21 @@ package lazy
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 
 	"ibrun/lazy/peer"
-	"ibrun/lazy/upgrade"
 )
 
 // Flush waits until all that was sent has been acknowledged or, on streams,
 // handed to the kernel. The error names the ranks that messages may not have
 // reached.
 func (t *Table) Flush(ctx context.Context) error {
-	t.mu.Lock()
-	fars := slices.Collect(maps.Values(t.fars))
-	t.mu.Unlock()
+	fars := t.remotePeers()
 	for _, f := range fars {
 		f.hurry()
 	}
 	var all error
 	for _, f := range fars {
-		if err := f.flush(ctx); err != nil {
-			all = errors.Join(all, err)
-		}
+		all = errors.Join(all, f.flush(ctx))
 	}
 	return all
 }
@@ -39,37 +32,22 @@ func (f *remotePeer) hurry() {
 }
 
 func (f *remotePeer) flush(ctx context.Context) error {
-	if err := f.await(ctx); err != nil {
+	if err := acquire(ctx, f.turn); err != nil {
 		return err
 	}
 	defer func() { <-f.turn }()
-	for {
-		f.t.fmu.Lock()
-		f.unbundle()
-		err, left, stopped := f.report(), f.peer.Unacked(), f.t.stopped
-		limbo := f.limbo || f.upgrade.Resuming()
-		f.t.fmu.Unlock()
-		if err != nil || left == 0 && !limbo {
-			return err
-		}
-		if stopped {
-			return ErrClosed
-		}
-		select {
-		case <-f.news:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// end stops a peer; the table is stopped.
-func (f *remotePeer) end() {
-	f.timer.Stop()
-	f.bundle.stop()
-	f.suspicion.timer.Stop()
 	f.t.fmu.Lock()
 	defer f.t.fmu.Unlock()
-	f.step(upgrade.Event{Kind: upgrade.Failed})
-	f.notify()
+	for {
+		f.unbundle()
+		if err := f.report(); err != nil || f.peer.Unacked() == 0 && !f.limbo && !f.upgrade.Resuming() {
+			return err
+		}
+		if f.t.stopped {
+			return ErrClosed
+		}
+		if err := f.hear(ctx); err != nil {
+			return err
+		}
+	}
 }

@@ -2,6 +2,7 @@ package lazy
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -84,15 +85,7 @@ func (b *inbox) source(from uint32) *source {
 
 // put delivers a message that came by another way than the fabric's datagrams, from a start of the
 // peer. One of a start that does not count any more is dropped.
-func (b *inbox) put(m Message, start uint8) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.source(m.From).start == start {
-		b.byStream(m.From, true)
-		b.add(m)
-		b.wakeDrivers(m.From, nil)
-	}
-}
+func (b *inbox) put(m Message, start uint8) { b.putAll(m.From, [][]byte{m.Body}, start, nil) }
 
 // byStream notes how a message has come; the caller holds the lock.
 func (b *inbox) byStream(from uint32, stream bool) {
@@ -133,7 +126,7 @@ func (b *inbox) add(m Message) {
 	unknown := b.news(m.From) >= 0 // the program has to hear of the restart first
 	for i, w := range b.waiting {
 		if (w.any || w.from == m.From) && !unknown {
-			b.waiting = append(b.waiting[:i], b.waiting[i+1:]...)
+			b.waiting = slices.Delete(b.waiting, i, i+1)
 			w.got, w.source = e, s
 			w.woken <- struct{}{}
 			return
@@ -148,7 +141,7 @@ func (b *inbox) add(m Message) {
 	}
 	b.last = e
 	if unknown {
-		b.wakeFirst()
+		b.wakeFirst(false)
 	}
 }
 
@@ -288,13 +281,11 @@ func (b *inbox) over(from uint32, any bool) (err error) {
 func (b *inbox) leave(w *waiter) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i, o := range b.waiting {
-		if o == w {
-			b.waiting = append(b.waiting[:i], b.waiting[i+1:]...)
-			return true
-		}
+	i := slices.Index(b.waiting, w)
+	if i >= 0 {
+		b.waiting = slices.Delete(b.waiting, i, i+1)
 	}
-	return false
+	return i >= 0
 }
 
 func (b *inbox) oldest(from uint32, any bool) (*entry, *source) {
@@ -355,7 +346,7 @@ func (b *inbox) alarm(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.alarms = append(b.alarms, err)
-	b.wakeOne()
+	b.wakeFirst(true)
 }
 
 // failed does the same for the failure of a rank, unless it is acknowledged first.
@@ -363,7 +354,7 @@ func (b *inbox) failed(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.failures = append(b.failures, err)
-	b.wakeOne()
+	b.wakeFirst(true)
 }
 
 // acknowledge takes back all failures that no receiver has been told of.
@@ -373,12 +364,12 @@ func (b *inbox) acknowledge() {
 	b.failures = nil
 }
 
-// wakeOne wakes one receiver, of those who take messages of any peer; the caller
+// wakeFirst wakes the first receiver of those who take messages of any peer, or of all; the caller
 // holds the lock.
-func (b *inbox) wakeOne() {
+func (b *inbox) wakeFirst(any bool) {
 	told := false
 	b.wake(func(w *waiter) bool {
-		first := w.any && !told
+		first := !told && (w.any || !any)
 		told = told || first
 		return first
 	})
@@ -413,13 +404,11 @@ func (b *inbox) wake(which func(*waiter) bool) {
 	for _, e := range b.driving {
 		e.d.Wake()
 	}
-	rest := b.waiting[:0]
-	for _, w := range b.waiting {
-		if which(w) {
+	b.waiting = slices.DeleteFunc(b.waiting, func(w *waiter) bool {
+		chosen := which(w)
+		if chosen {
 			w.woken <- struct{}{}
-		} else {
-			rest = append(rest, w)
 		}
-	}
-	b.waiting = rest
+		return chosen
+	})
 }

@@ -28,11 +28,11 @@ type keptMessage struct {
 const keepLimit = 64 << 10
 
 // begin counts a message that is about to be written, and keeps it. It returns its number.
-func (k *keeper) begin(m []byte, always bool) uint64 {
+func (k *keeper) begin(m []byte) uint64 {
 	written, read := k.conn.Confirmed()
 	k.prune(read)
 	k.begun++
-	if always || len(m) < keepLimit {
+	if len(m) < keepLimit {
 		k.add(m, written+uint64(headBytes(len(m))+len(m)))
 	}
 	return k.begun
@@ -112,7 +112,7 @@ func (s *stream) begin(m []byte) (number uint64, err error) {
 	if s.err != nil {
 		return 0, s.err
 	}
-	return s.kept.begin(m, false), nil
+	return s.kept.begin(m), nil
 }
 
 // wrote is after it was written. The error: the stream has failed, and the message may be lost.

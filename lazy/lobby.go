@@ -17,7 +17,6 @@ import (
 type lobby struct {
 	mu     sync.Mutex
 	guests []*guest // the oldest first
-	of     map[netip.Prefix]int
 
 	expected int       // offers that a peer may be about to take
 	counted  time.Time // when that was
@@ -48,19 +47,25 @@ func (l *lobby) enter(s fabric.Stream, expected func() int) *guest {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.of == nil {
-		l.of = map[netip.Prefix]int{}
-	}
 	l.guests = append(l.guests, g)
-	l.of[g.from]++
+	of := l.sources()
 	switch {
-	case l.of[g.from] <= guestsOfOne && len(l.guests) <= guestsOfAll:
-	case l.of[g.from] > guestsOfOne+l.expect(expected):
+	case of[g.from] <= guestsOfOne && len(l.guests) <= guestsOfAll:
+	case of[g.from] > guestsOfOne+l.expect(expected):
 		l.evict(g.from)
 	case len(l.guests) > guestsOfAll+l.expect(expected):
-		l.evict(l.busiest())
+		l.evict(busiest(of))
 	}
 	return g
+}
+
+// sources counts the guests of each source.
+func (l *lobby) sources() map[netip.Prefix]int {
+	of := map[netip.Prefix]int{}
+	for _, g := range l.guests {
+		of[g.from]++
+	}
+	return of
 }
 
 // expect counts the expected guests, not for every one that comes.
@@ -72,9 +77,9 @@ func (l *lobby) expect(count func() int) int {
 }
 
 // busiest is the source with the most guests.
-func (l *lobby) busiest() (most netip.Prefix) {
-	for from, n := range l.of {
-		if n > l.of[most] {
+func busiest(of map[netip.Prefix]int) (most netip.Prefix) {
+	for from, n := range of {
+		if n > of[most] {
 			most = from
 		}
 	}
@@ -85,24 +90,14 @@ func (l *lobby) busiest() (most netip.Prefix) {
 func (l *lobby) evict(from netip.Prefix) {
 	i := slices.IndexFunc(l.guests, func(g *guest) bool { return g.from == from })
 	l.guests[i].stream.Close()
-	l.remove(i)
-}
-
-func (l *lobby) remove(i int) {
-	from := l.guests[i].from
 	l.guests = slices.Delete(l.guests, i, i+1)
-	if l.of[from]--; l.of[from] == 0 {
-		delete(l.of, from)
-	}
 }
 
 // leave is for a guest that has shown itself, or has gone.
 func (l *lobby) leave(g *guest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if i := slices.Index(l.guests, g); i >= 0 {
-		l.remove(i)
-	}
+	l.guests = slices.DeleteFunc(l.guests, func(o *guest) bool { return o == g })
 }
 
 // origin is where a stream comes from: an address, or the network of one in IPv6,

@@ -65,7 +65,7 @@ func TestLobbyIsBounded(t *testing.T) {
 	}
 	w.table(1).lobby.mu.Lock()
 	require.Len(t, w.table(1).lobby.guests, guestsOfAll)
-	require.Len(t, w.table(1).lobby.of, len(sources), "a quiet source is not driven out by a busy one")
+	require.Len(t, w.table(1).lobby.sources(), len(sources), "a quiet source is not driven out by a busy one")
 	w.table(1).lobby.mu.Unlock()
 	cancel()
 	waitfor.Require(t, "all leave", w.table(1).expectNobody)
@@ -74,7 +74,7 @@ func TestLobbyIsBounded(t *testing.T) {
 func (t *Table) expectNobody() bool {
 	t.lobby.mu.Lock()
 	defer t.lobby.mu.Unlock()
-	return len(t.lobby.guests) == 0 && len(t.lobby.of) == 0
+	return len(t.lobby.guests) == 0
 }
 
 // A peer gets its stream while strangers come from its own address and others as

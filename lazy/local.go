@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"ibrun/internal/job"
 	"ibrun/lazy/upgrade"
 )
 
@@ -78,7 +79,7 @@ func (t *Table) Paired(rank uint32, c net.Conn, failure error) {
 		c.Close()
 		return
 	}
-	t.count(func(s *sums) { s[countPeers]++; s[countLocal]++ })
+	t.count(func(s *sums) { s[job.CountPeers]++; s[job.CountLocal]++ })
 	t.readers.Go(func() {
 		_, err := s.receive(rank, t.in, &t.memory)
 		if _, restarted := err.(*RestartError); restarted || errors.Is(err, net.ErrClosed) {
@@ -135,24 +136,17 @@ func (n *localPeer) try(t *Table, m []byte) error {
 	if n.err != nil {
 		return n.failure(t)
 	}
-	select {
-	case n.s.turn <- struct{}{}:
-	default:
-		return ErrFull
-	}
 	taken, err := n.s.try(m)
-	if taken {
+	switch {
+	case taken:
 		return nil
+	case err == nil:
+		return ErrFull
+	case t.cfg.Restarts:
+		t.doubt(n)
+		return ErrFull // until the agent has answered whether the peer was restarted
 	}
-	<-n.s.turn
-	if err != nil {
-		if t.cfg.Restarts {
-			t.doubt(n)
-			return ErrFull // until the agent has answered whether the peer was restarted
-		}
-		return t.about(n.rank, ended(err))
-	}
-	return ErrFull
+	return t.about(n.rank, ended(err))
 }
 
 // close closes the socket. Messages that have been written before still arrive.

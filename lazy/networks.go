@@ -3,8 +3,6 @@ package lazy
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"time"
 
 	"ibrun/fabric"
@@ -65,12 +63,6 @@ func (t *Table) firstDown(err error) {
 	if first && t.cfg.Changed != nil {
 		t.cfg.Changed(err)
 	}
-}
-
-func (t *Table) remotePeers() []*remotePeer {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Collect(maps.Values(t.fars))
 }
 
 // leaveFirst ends what a pair has under way on the first network.
@@ -165,14 +157,8 @@ func (f *remotePeer) resumed(ctx context.Context, s *stream, number uint64) (don
 		return true, nil // it goes with the others that are kept
 	}
 	for f.stream == s && !t.stopped {
-		t.fmu.Unlock()
-		select {
-		case <-f.news:
-		case <-ctx.Done():
-		}
-		t.fmu.Lock()
-		if ctx.Err() != nil {
-			return true, ctx.Err()
+		if err := f.hear(ctx); err != nil {
+			return true, err
 		}
 	}
 	switch {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"ibrun/internal/job"
@@ -92,9 +94,15 @@ func (t *Table) remotePeer(rank uint32) *remotePeer {
 		}
 		t.fars[rank] = f
 		t.in.onTaken(rank, f.taken)
-		t.count(func(s *sums) { s[countPeers]++ })
+		t.count(func(s *sums) { s[job.CountPeers]++ })
 	}
 	return f
+}
+
+func (t *Table) remotePeers() []*remotePeer {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Collect(maps.Values(t.fars))
 }
 
 func (f *remotePeer) newUpgrade() upgrade.Pair {
@@ -175,6 +183,17 @@ func (f *remotePeer) kill(why error) {
 	}
 	f.bundle.drop()
 	f.fail(f.dead)
+}
+
+// end stops a peer; the table is stopped.
+func (f *remotePeer) end() {
+	f.timer.Stop()
+	f.bundle.stop()
+	f.suspicion.timer.Stop()
+	f.t.fmu.Lock()
+	defer f.t.fmu.Unlock()
+	f.step(upgrade.Event{Kind: upgrade.Failed})
+	f.notify()
 }
 
 func (f *remotePeer) notify() {
@@ -334,16 +353,12 @@ func (f *remotePeer) report() error {
 	return nil
 }
 
-// await takes the senders' turn, which the caller gives back. A turn that is
-// free is taken even if the context has ended.
-func (f *remotePeer) await(ctx context.Context) error {
+// hear waits for news with the lock of remote peers given back meanwhile.
+func (f *remotePeer) hear(ctx context.Context) error {
+	f.t.fmu.Unlock()
+	defer f.t.fmu.Lock()
 	select {
-	case f.turn <- struct{}{}:
-		return nil
-	default:
-	}
-	select {
-	case f.turn <- struct{}{}:
+	case <-f.news:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -352,7 +367,7 @@ func (f *remotePeer) await(ctx context.Context) error {
 
 // send waits for its turn and until the message is taken.
 func (f *remotePeer) send(ctx context.Context, m []byte) error {
-	if err := f.await(ctx); err != nil {
+	if err := acquire(ctx, f.turn); err != nil {
 		return err
 	}
 	defer func() { <-f.turn }()
@@ -387,30 +402,21 @@ func (f *remotePeer) try(m []byte) error {
 		<-f.turn
 		return err
 	}
-	select {
-	case out.turn <- struct{}{}:
-	default:
-		<-f.turn
-		return ErrFull
-	}
 	taken, err := out.try(m)
-	if !taken {
-		<-out.turn
-	}
 	<-f.turn
 	switch {
 	case taken:
 		f.t.count(func(s *sums) { s[job.CountStreamed]++ })
 		return nil
-	case err != nil && (f.t.cfg.Restarts || out.kept != nil):
+	case err == nil:
+		return ErrFull
+	case f.t.cfg.Restarts || out.kept != nil:
 		f.t.fmu.Lock()
 		defer f.t.fmu.Unlock()
 		f.lostStream(out, err)
 		return ErrFull // until it is known what became of the peer
-	case err != nil:
-		return f.t.about(f.rank, ended(err))
 	}
-	return ErrFull
+	return f.t.about(f.rank, ended(err))
 }
 
 // offer hands a message to the window if it fits, or returns the stream that

@@ -24,7 +24,7 @@ func TestResized(t *testing.T) {
 				require.NoError(t, w.send(ctx, from, to, text))
 				w.receivesFrom(ctx, to, from, []byte(text))
 			}
-			lookups := func() uint64 { return w.table(0).Tally().Sum[countLookups] }
+			lookups := func() uint64 { return w.table(0).Tally().Sum[job.CountLookups] }
 			talk(0, 1, "stays")
 			talk(0, 2, "leaves")
 			require.NoError(t, w.send(ctx, 2, 0, "never received"))

@@ -73,12 +73,12 @@ type waitingRemote struct {
 // ask sends the agent the question w. If w.fresh is set and the agent has not answered an earlier fresh question about
 // the same peer yet, ask does nothing, because the agent answers a fresh question only after the peer has replied.
 func (t *Table) ask(w waitingRemote) {
-	count := countLookups
+	count := job.CountLookups
 	if w.fresh {
 		if w.checking {
 			return
 		}
-		count, w.checking = countChecks, true
+		count, w.checking = job.CountChecks, true
 	}
 	t.count(func(s *sums) { s[count]++ })
 	// Ignore the error: it means that the agent is lost, which ends the job.
@@ -151,7 +151,7 @@ func (t *Table) Answered(rank uint32, fresh bool, encoded []byte, failure error)
 	if t.stopped || rank >= t.layout().Ranks() {
 		return
 	}
-	t.count(func(s *sums) { s[countAddressBytes] += uint64(len(encoded)) })
+	t.count(func(s *sums) { s[job.CountAddressBytes] += uint64(len(encoded)) })
 	node := t.nodeOf(rank)
 	var block *fabric.Block
 	if failure == nil {

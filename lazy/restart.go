@@ -214,16 +214,7 @@ func (b *inbox) restarted(from uint32, err *RestartError, known bool) {
 	b.restarts = append(b.restarts, err)
 	b.unheard.Store(int32(len(b.restarts)))
 	s.news = err
-	b.wakeFirst()
-}
-
-// wakeFirst wakes one receiver, whatever it waits for; the caller holds the lock.
-func (b *inbox) wakeFirst() {
-	first := true
-	b.wake(func(*waiter) bool {
-		defer func() { first = false }()
-		return first
-	})
+	b.wakeFirst(false)
 }
 
 // news is where among the restarts that of a peer is, of which the program has not heard; -1:
@@ -266,7 +257,7 @@ func (b *inbox) claimAll() {
 }
 
 // claimOf takes the restart of a peer from the list, if it is there.
-func (b *inbox) claimOf(from uint32) *RestartError {
+func (b *inbox) claimOf(from uint32) error {
 	if b.unheard.Load() == 0 {
 		return nil
 	}

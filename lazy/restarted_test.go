@@ -156,7 +156,7 @@ func TestEndWhileAQuestionIsOpen(t *testing.T) {
 	streamEnds()
 	table.stats.Lock()
 	defer table.stats.Unlock()
-	require.EqualValues(t, 1, table.stats.sums[countChecks], "the agent would answer both at once")
+	require.EqualValues(t, 1, table.stats.sums[job.CountChecks], "the agent would answer both at once")
 }
 
 // A rank that ends well in such a job is not waited for: the agent says so.

@@ -2,6 +2,7 @@ package lazy
 
 import (
 	"ibrun/fabric"
+	"ibrun/internal/job"
 	"ibrun/lazy/peer"
 )
 
@@ -22,7 +23,7 @@ func (t *Table) askSecondary(f *remotePeer, epoch uint16) {
 		return
 	}
 	f.secondary.asked = epoch
-	t.count(func(s *sums) { s[countLookups]++ })
+	t.count(func(s *sums) { s[job.CountLookups]++ })
 	// Ignore the error: it means that the agent is lost, which ends the job.
 	_ = t.cfg.Resolver.AskSecondary(f.rank, t.cfg.Least)
 }
@@ -46,7 +47,7 @@ func (t *Table) AnsweredSecondary(rank uint32, encoded []byte, failure error) {
 		t.step(f, peer.Event{Kind: peer.Unresolved, Cause: causeOf(failure)})
 		return
 	}
-	t.count(func(s *sums) { s[countAddressBytes] += uint64(len(encoded)) })
+	t.count(func(s *sums) { s[job.CountAddressBytes] += uint64(len(encoded)) })
 	tuple, _, err := fabric.ParseTuple(encoded)
 	if err != nil {
 		tuple = fabric.Tuple{Kind: fabric.NONE}

@@ -1,9 +1,6 @@
 package lazy
 
 import (
-	"maps"
-	"slices"
-
 	"ibrun/fabric"
 	"ibrun/internal/job"
 	"ibrun/lazy/peer"
@@ -53,9 +50,8 @@ func (s sink) Broken(err error) {
 	}
 	t.mu.Lock()
 	t.broken = err
-	fars := slices.Collect(maps.Values(t.fars))
 	t.mu.Unlock()
-	for _, f := range fars {
+	for _, f := range t.remotePeers() {
 		f.kill(err)
 	}
 	t.in.alarm(err)

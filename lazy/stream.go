@@ -76,16 +76,8 @@ func newStream(c fabric.Stream, token upgrade.Token, start uint8) *stream {
 // send writes one message, whose number it returns; 0: it was not begun. The context is honoured
 // until the first byte is on its way.
 func (s *stream) send(ctx context.Context, m []byte) (number uint64, err error) {
-	select {
-	case s.turn <- struct{}{}:
-	default:
-		select {
-		case s.turn <- struct{}{}:
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		case <-s.done:
-			return 0, s.cause()
-		}
+	if err := acquire(ctx, s.turn); err != nil { // whoever has the turn gives it back if the stream fails
+		return 0, err
 	}
 	defer func() { <-s.turn }()
 	if err := s.cause(); err != nil {
@@ -98,6 +90,22 @@ func (s *stream) send(ctx context.Context, m []byte) (number uint64, err error) 
 		err = s.wrote(m)
 	}
 	return number, err
+}
+
+// acquire takes a turn, which the caller gives back. One that is free is taken even if the context
+// has ended.
+func acquire(ctx context.Context, turn chan<- struct{}) error {
+	select {
+	case turn <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // write writes one message; the caller owns the turn.
@@ -121,10 +129,8 @@ func write(w io.Writer, b []byte) error {
 
 // mark writes the end mark of this direction.
 func (s *stream) mark(ctx context.Context) error {
-	select {
-	case s.turn <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := acquire(ctx, s.turn); err != nil {
+		return err
 	}
 	defer func() { <-s.turn }()
 	return s.failed(write(s.conn, binary.BigEndian.AppendUint32(nil, endMark)))
@@ -185,23 +191,23 @@ func writeSome(to fabric.Stream, b []byte) (n int, err error) {
 	return 0, errors.ErrUnsupported
 }
 
-// try writes a message as far as the stream takes it at once; the caller owns
-// the turn, and keeps it unless the message was taken. What does not fit is
-// finished by a goroutine.
+// try writes a message as far as the stream takes it at once. What does not fit is finished by a
+// goroutine. False without an error: another sender has the turn, or the stream takes nothing now.
 func (s *stream) try(m []byte) (taken bool, err error) {
-	if err := s.cause(); err != nil {
-		return false, err
-	}
-	s.buf = append(appendHead(s.buf[:0], len(m)), m...)
-	n, err := s.writeKept(m)
-	switch {
-	case err != nil:
-		return false, s.failed(err)
-	case n == 0:
+	select {
+	case s.turn <- struct{}{}:
+	default:
 		return false, nil
-	case n == len(s.buf):
+	}
+	n := 0
+	if err = s.cause(); err == nil {
+		s.buf = append(appendHead(s.buf[:0], len(m)), m...)
+		n, err = s.writeKept(m)
+		_ = s.failed(err)
+	}
+	if err != nil || n == 0 || n == len(s.buf) {
 		<-s.turn
-		return true, nil
+		return err == nil && n > 0, err
 	}
 	rest := s.buf[n:]
 	s.buf = nil

@@ -166,15 +166,6 @@ type Table struct {
 // sums contains the counters of a table. The index is one of the constants job.Count*.
 type sums [job.Counts]uint64
 
-// Short names of some counters of package job.
-const (
-	countPeers        = job.CountPeers
-	countLocal        = job.CountLocal
-	countLookups      = job.CountLookups
-	countChecks       = job.CountChecks
-	countAddressBytes = job.CountAddressBytes
-)
-
 // New returns a new table. It opens the fabric unless cfg.OpenOnDemand is set or cfg.Open is nil.
 func New(cfg Config) (*Table, error) {
 	if cfg.MaxLive == 0 {
@@ -226,10 +217,7 @@ func (t *Table) checkSend(rank uint32, m []byte) error {
 	if err := t.check(rank, m); err != nil {
 		return err
 	}
-	if err := t.in.claimOf(rank); err != nil {
-		return err
-	}
-	return nil
+	return t.in.claimOf(rank)
 }
 
 // Send sends m to a rank. When it returns, it has copied or written m, and the caller may reuse m. Messages from one
@@ -380,7 +368,7 @@ func (t *Table) Tally() job.Tally {
 	tally := job.Tally{Sum: t.stats.sums, Latency: t.stats.latency}
 	tally.Sum[job.CountRanks] = 1
 	tally.Sum[job.CountDatagrams], tally.Sum[job.CountRejects] = t.datagrams, t.rejects
-	tally.Sum[countAddressBytes] += t.handshakes
+	tally.Sum[job.CountAddressBytes] += t.handshakes
 	for _, f := range t.fars {
 		tally.Sum[job.CountRetransmits] += f.peer.Counts().Resent
 	}
@@ -406,7 +394,7 @@ func (t *Table) Close() error {
 		return nil
 	}
 	t.closed = true
-	nears, fars := slices.Collect(maps.Values(t.nears)), slices.Collect(maps.Values(t.fars))
+	nears := slices.Collect(maps.Values(t.nears))
 	t.mu.Unlock()
 	t.fmu.Lock()
 	t.stopped = true
@@ -416,7 +404,7 @@ func (t *Table) Close() error {
 	for _, n := range nears {
 		n.close()
 	}
-	for _, f := range fars {
+	for _, f := range t.remotePeers() {
 		f.end()
 	}
 	err := t.way.close(t)

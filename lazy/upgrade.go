@@ -219,14 +219,8 @@ func (f *remotePeer) byStream(ctx context.Context, s *stream, m []byte) (done bo
 func (f *remotePeer) verdict(ctx context.Context, s *stream) error {
 	t := f.t
 	for f.limbo && !t.stopped {
-		t.fmu.Unlock()
-		select {
-		case <-f.news:
-		case <-ctx.Done():
-		}
-		t.fmu.Lock()
-		if ctx.Err() != nil {
-			return ctx.Err()
+		if err := f.hear(ctx); err != nil {
+			return err
 		}
 	}
 	if err := t.sinceRestart(f.rank, s); err != nil {
