@@ -34,7 +34,7 @@ func (w *World) barrier(ctx context.Context) error {
 func (w *World) Broadcast(ctx context.Context, root int, value []byte) ([]byte, error) {
 	m := rankwire.Collect{What: rankwire.Broadcast, Root: job.Rank(root)}
 	if root == w.Rank() {
-		m.Parcels = rankwire.NewParcels(rankwire.Parcel{From: w.welcome.Rank, To: rankwire.Everyone, Value: value})
+		m.Parcels = w.parcel(rankwire.Everyone, value)
 	}
 	return first(w.collective(ctx, root, m))
 }
@@ -47,13 +47,13 @@ func (w *World) Broadcast(ctx context.Context, root int, value []byte) ([]byte, 
 func (w *World) Gather(ctx context.Context, root int, value []byte) ([][]byte, error) {
 	m := rankwire.Collect{What: rankwire.Gather, Root: job.Rank(root)}
 	if slot, err := w.slot("Gather", root); err == nil { // otherwise collective says so
-		m.Parcels = rankwire.NewParcels(rankwire.Parcel{From: w.welcome.Rank, To: slot, Value: value})
+		m.Parcels = w.parcel(slot, value)
 	}
-	parcels, err := w.collective(ctx, root, m)
-	if err != nil || root != w.Rank() {
+	values, err := w.byRank(w.collective(ctx, root, m))
+	if root != w.Rank() {
 		return nil, err
 	}
-	return w.byRank(parcels), nil
+	return values, err
 }
 
 // AllGather gives every rank the value of each rank, by rank. All values together have less than 48
@@ -62,13 +62,8 @@ func (w *World) Gather(ctx context.Context, root int, value []byte) ([][]byte, e
 // If ctx ends first, AllGather returns its error: this rank's value is part of what other ranks get
 // nevertheless, and the result for this one is discarded.
 func (w *World) AllGather(ctx context.Context, value []byte) ([][]byte, error) {
-	m := rankwire.Collect{What: rankwire.AllGather}
-	m.Parcels = rankwire.NewParcels(rankwire.Parcel{From: w.welcome.Rank, To: rankwire.Everyone, Value: value})
-	parcels, err := w.collective(ctx, 0, m)
-	if err != nil {
-		return nil, err
-	}
-	return w.byRank(parcels), nil
+	m := rankwire.Collect{What: rankwire.AllGather, Parcels: w.parcel(rankwire.Everyone, value)}
+	return w.byRank(w.collective(ctx, 0, m))
 }
 
 // Scatter gives each rank its part of the root's values, of which there must be Size(), of less
@@ -96,11 +91,7 @@ func (w *World) AllToAll(ctx context.Context, values [][]byte) ([][]byte, error)
 	if err := w.onePerRank("AllToAll", values); err != nil {
 		return nil, err
 	}
-	parcels, err := w.collective(ctx, 0, rankwire.Collect{What: rankwire.AllToAll, Parcels: w.parcels(values)})
-	if err != nil {
-		return nil, err
-	}
-	return w.byRank(parcels), nil
+	return w.byRank(w.collective(ctx, 0, rankwire.Collect{What: rankwire.AllToAll, Parcels: w.parcels(values)}))
 }
 
 func (w *World) onePerRank(op string, values [][]byte) error {
@@ -108,6 +99,10 @@ func (w *World) onePerRank(op string, values [][]byte) error {
 		return fmt.Errorf("ibrun: %s: %d values for %d ranks: %w", op, len(values), w.Size(), ErrValueCount)
 	}
 	return nil
+}
+
+func (w *World) parcel(to job.Slot, value []byte) rankwire.Parcels {
+	return rankwire.NewParcels(rankwire.Parcel{From: w.welcome.Rank, To: to, Value: value})
 }
 
 func (w *World) parcels(values [][]byte) rankwire.Parcels {
@@ -118,14 +113,17 @@ func (w *World) parcels(values [][]byte) rankwire.Parcels {
 	return rankwire.NewParcels(p...)
 }
 
-func (w *World) byRank(parcels rankwire.Parcels) [][]byte {
+func (w *World) byRank(parcels rankwire.Parcels, err error) ([][]byte, error) {
+	if err != nil {
+		return nil, err
+	}
 	values := make([][]byte, w.Size())
 	for p := range parcels.All() {
 		if int(p.From) < len(values) {
 			values[w.rank(p.From)] = p.Value
 		}
 	}
-	return values
+	return values, nil
 }
 
 func first(parcels rankwire.Parcels, err error) ([]byte, error) {
@@ -181,16 +179,22 @@ func (w *World) gather(ctx context.Context, m rankwire.Collect) (rankwire.Parcel
 	if err != nil {
 		return none, err
 	}
+	r, err := await(ctx, w, outcome)
+	if err == nil && r.Trouble != "" {
+		err = &CollectiveError{m.What.String(), w.cause(r)}
+	}
+	return r.Parcels, err
+}
+
+// await waits for an answer of the agent.
+func await[T any](ctx context.Context, w *World, answer <-chan T) (got T, err error) {
 	select {
-	case r := <-outcome:
-		if r.Trouble != "" {
-			return none, &CollectiveError{m.What.String(), w.cause(r)}
-		}
-		return r.Parcels, nil
+	case got = <-answer:
+		return got, nil
 	case <-ctx.Done():
-		return none, ctx.Err()
+		return got, ctx.Err()
 	case <-w.over:
-		return none, w.agentError()
+		return got, w.agentError()
 	}
 }
 

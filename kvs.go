@@ -29,17 +29,11 @@ func (w *World) Put(ctx context.Context, key string, value []byte) error {
 	if err != nil {
 		return err
 	}
-	select {
-	case again := <-done:
-		if again {
-			return fmt.Errorf("ibrun: Put %q: %w", key, ErrKeyExists)
-		}
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-w.over:
-		return w.agentError()
+	again, err := await(ctx, w, done)
+	if again {
+		return fmt.Errorf("ibrun: Put %q: %w", key, ErrKeyExists)
 	}
+	return err
 }
 
 // put sends a Put, whose answer is for done.
@@ -113,17 +107,11 @@ func (w *World) Get(ctx context.Context, rank int, key string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case m := <-answer:
-		if m.What != rankwire.Found {
-			return nil, &PeerError{Rank: rank, Err: fmt.Errorf("%w %q: %v", ErrNotPut, key, m.What)}
-		}
-		return m.Value, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-w.over:
-		return nil, w.agentError()
+	m, err := await(ctx, w, answer)
+	if err == nil && m.What != rankwire.Found {
+		err = &PeerError{Rank: rank, Err: fmt.Errorf("%w %q: %v", ErrNotPut, key, m.What)}
 	}
+	return m.Value, err
 }
 
 func (w *World) got(m rankwire.Answer) {
