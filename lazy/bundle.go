@@ -97,7 +97,7 @@ func (f *remotePeer) unbundle() {
 	}
 	ev := peer.Event{Kind: peer.Bundle, Msg: b.body}
 	if b.count == 1 {
-		ev = peer.Event{Kind: peer.Again, Msg: b.body[lengthBytes:]}
+		ev = peer.Event{Kind: peer.Send, Msg: b.body[lengthBytes:]}
 	}
 	b.drop()
 	f.t.step(f, ev)

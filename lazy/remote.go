@@ -161,8 +161,6 @@ func (t *Table) perform(f *remotePeer, e *peer.Effect) {
 		f.notify()
 	case peer.Failed:
 		f.failed(e.Cause)
-	case peer.Refused:
-		f.fail(f.t.about(f.rank, errors.New("a message was refused by its own window")))
 	case peer.Writable:
 		f.notify()
 	case peer.Drained:

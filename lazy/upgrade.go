@@ -53,7 +53,7 @@ func (f *remotePeer) do(e *upgrade.Effect) {
 	case upgrade.Again:
 		f.resumes++
 		for _, m := range f.stream.resume(e.Have) {
-			t.step(f, peer.Event{Kind: peer.Again, Msg: m})
+			t.step(f, peer.Event{Kind: peer.Send, Msg: m})
 		}
 	case upgrade.Lose:
 		if f.stream != nil && f.stream.unsure() {

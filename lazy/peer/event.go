@@ -50,10 +50,9 @@ type EventKind uint8
 
 // The events, each with the fields of Event that it uses.
 const (
-	Send           EventKind = iota + 1 // Msg: becomes the Peer's; refused when longer than Room
-	Again                               // Msg: the same, never refused: it was accepted before, for another way
-	Control                             // Msg: the same, delivered as DeliverControl and never refused
-	Bundle                              // Msg: the same, delivered as DeliverBundle and never refused
+	Send           EventKind = iota + 1 // Msg: becomes the Peer's; the owner sees to it that there is Room
+	Control                             // Msg: the same, delivered as DeliverControl
+	Bundle                              // Msg: the same, delivered as DeliverBundle
 	Warm                                // connect without a message
 	Resolved                            // Tuple, Epoch, Fresh: answer to Resolve
 	Unresolved                          // Cause: answer to Resolve, one of Exited, Broken, NoRank
@@ -100,8 +99,7 @@ const (
 	// the pair is no longer connected and nothing was lost; what is staged opens it anew
 	Closed
 	Failed   // Cause, Lost: the oldest Lost unacknowledged messages are lost, or may be
-	Refused  // Msg: there is no room; the caller's again
-	Writable // room has grown after a Refused or after half of the stage was in use
+	Writable // room has grown after half of the stage was in use
 	Drained  // all that was sent is acknowledged
 	// Least: a newer start of the peer counts from now on; Failed or Closed of the older one follow
 	Renewed

@@ -223,8 +223,7 @@ func (p *Peer) acknowledgeTo(to fabric.Tuple, flags uint8) {
 	k := packet{kind: PacketAck, flags: flags}
 	p.acknowledged(&k)
 	w.owed, w.ackAt, w.ackNow = owed, at, now
-	p.emit(Effect{Kind: Transmit, Packet: k.kind, Gen: p.gen, DstEpoch: p.epoch, Path: p.number(), To: to,
-		Body: p.body(&k)})
+	p.transmitTo(to, &k)
 }
 
 // answer answers an ACK that asks for it: by the network that it has come by.

@@ -10,6 +10,7 @@
 package peer
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -54,10 +55,9 @@ type Peer struct {
 	retry        retry
 	fin          closing
 	queue        queue
-	unackedBytes int  // bytes accepted and not acknowledged
-	pending      int  // messages accepted and not acknowledged
-	refused      bool // somebody waits for Writable
-	untaken      int  // bytes delivered and not taken
+	unackedBytes int // bytes accepted and not acknowledged
+	pending      int // messages accepted and not acknowledged
+	untaken      int // bytes delivered and not taken
 	win          *window
 
 	counts  Counts
@@ -92,21 +92,14 @@ func New(cfg Config) *Peer {
 	if cfg.Window <= 0 || cfg.Window > ring {
 		cfg.Window = ring
 	}
-	if cfg.Stage <= 0 {
-		cfg.Stage = 256 << 10
-	}
-	if cfg.Inbox <= 0 {
-		cfg.Inbox = 1 << 20
-	}
+	cfg.Stage = cmp.Or(cfg.Stage, 256<<10)
+	cfg.Inbox = cmp.Or(cfg.Inbox, 1<<20)
+	cfg.Hold = cmp.Or(cfg.Hold, firstHold)
 	p := &Peer{cfg: cfg, armed: never, seed: cfg.Seed, scratch: cfg.Scratch, epoch: cfg.Floor}
 	if p.scratch == nil {
 		p.scratch = &Scratch{}
 	}
 	p.retry.stop()
-	if cfg.Hold <= 0 {
-		cfg.Hold = firstHold
-		p.cfg.Hold = firstHold
-	}
 	if cfg.Secondary != (fabric.Tuple{}) {
 		p.path = &path{down: cfg.Down}
 		if cfg.Down {
@@ -129,8 +122,8 @@ func (p *Peer) Address() fabric.Tuple { return p.to }
 // reported lost.
 func (p *Peer) Unacked() int { return p.pending }
 
-// Room is the length in bytes of the longest message that Send takes now;
-// below zero it takes none.
+// Room is the length in bytes of the longest message that may be sent now;
+// below zero it is none.
 func (p *Peer) Room() int { return p.cfg.Stage - p.unackedBytes - messageCost }
 
 // Untaken is how many bytes were delivered and not reported as taken.
@@ -154,7 +147,7 @@ func (p *Peer) Step(now time.Duration, ev Event) []Effect {
 	p.scratch.reset()
 	held := p.unackedBytes
 	switch ev.Kind {
-	case Send, Again, Control, Bundle:
+	case Send, Control, Bundle:
 		p.send(ev)
 	case Warm:
 		if p.state != Up {
@@ -191,8 +184,7 @@ func (p *Peer) Step(now time.Duration, ev Event) []Effect {
 		}
 	}
 	p.follow()
-	if p.unackedBytes < held && (p.refused || held > p.cfg.Stage/2) {
-		p.refused = false
+	if p.unackedBytes < held && held > p.cfg.Stage/2 {
 		p.emit(Effect{Kind: Writable})
 	}
 	p.arm()
@@ -228,11 +220,6 @@ func (p *Peer) want() input {
 }
 
 func (p *Peer) send(ev Event) {
-	if ev.Kind == Send && len(ev.Msg) > p.Room() {
-		p.refused = true
-		p.emit(Effect{Kind: Refused, Msg: ev.Msg})
-		return
-	}
 	m := message{body: ev.Msg}
 	switch ev.Kind {
 	case Control:
@@ -271,8 +258,12 @@ func (p *Peer) emit(e Effect) { p.scratch.effects = append(p.scratch.effects, e)
 // transmit builds a body in the scratch and sends it to the peer.
 func (p *Peer) transmit(k *packet) {
 	p.wantSecond()
+	p.transmitTo(p.to, k)
+}
+
+func (p *Peer) transmitTo(to fabric.Tuple, k *packet) {
 	p.emit(Effect{
-		Kind: Transmit, Packet: k.kind, Gen: p.gen, DstEpoch: p.epoch, Path: p.number(), To: p.to, Body: p.body(k),
+		Kind: Transmit, Packet: k.kind, Gen: p.gen, DstEpoch: p.epoch, Path: p.number(), To: to, Body: p.body(k),
 	})
 }
 

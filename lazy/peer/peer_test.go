@@ -133,15 +133,14 @@ func TestKept(t *testing.T) {
 	require.Equal(t, 1, b.closed)
 }
 
-func TestRefused(t *testing.T) {
+func TestRoom(t *testing.T) {
 	p := New(Config{Epoch: 1, MTU: 1000, Stage: 1000})
 	require.Equal(t, 1000-messageCost, p.Room())
 	require.Equal(t, Resolve, p.Step(0, Event{Kind: Send, Msg: make([]byte, 500)})[0].Kind)
 	long := make([]byte, p.Room()+1)
-	got := only(t, p.Step(0, Event{Kind: Send, Msg: long}), Refused)
-	require.Len(t, got.Msg, len(long), "the message is the caller's again")
 	require.Equal(t, 1, p.Unacked())
 	require.Empty(t, p.Step(0, Event{Kind: Control, Msg: long}), "control always fits")
+	require.Negative(t, p.Room())
 	require.Equal(t, 2, p.Unacked())
 	lost := p.Step(1, Event{Kind: Unresolved, Cause: Exited})
 	require.Equal(t, Effect{Kind: Failed, Cause: Exited, Lost: 2}, lost[0])

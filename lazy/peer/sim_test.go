@@ -206,10 +206,6 @@ func (e *end) perform(f *Effect) {
 			e.flow.sent[m].lost = true
 		}
 		e.waiting = e.waiting[f.Lost:]
-	case Refused:
-		n := len(e.waiting) - 1
-		e.flow.sent = e.flow.sent[:e.waiting[n]]
-		e.waiting = e.waiting[:n]
 	}
 }
 
@@ -217,7 +213,7 @@ const headLen = 20 // of a message of the simulator
 
 // send lets the application send one message.
 func (e *end) send(size int, control bool) {
-	if e.dead {
+	if e.dead || !control && max(size, headLen) > e.peer.Room() {
 		return
 	}
 	seq := len(e.flow.sent)

@@ -187,16 +187,19 @@ func (p *Peer) takeAck(k *packet) {
 	before := p.pending
 	got := 0
 	var newest sending // of those that this reports: it brought the acknowledgement about
+	arrived := func(s *sent) {
+		got++
+		w.arrivedThere(s, p.now)
+		if s.order > newest.order {
+			newest = s.sending
+		}
+	}
 	for ; w.una != k.ack; w.una++ {
 		s := w.slot(w.una)
 		if s.sacked {
 			w.sackedN--
 		} else {
-			got++
-			w.arrivedThere(s, p.now)
-			if s.order > newest.order {
-				newest = s.sending
-			}
+			arrived(s)
 		}
 		if s.flags&flagLast != 0 {
 			p.unackedBytes -= s.cost
@@ -206,11 +209,7 @@ func (p *Peer) takeAck(k *packet) {
 	}
 	for bits, seq := k.sack, k.ack+1; bits != 0 && int32(w.next-seq) > 0; bits, seq = bits>>1, seq+1 {
 		if s := w.slot(seq); bits&1 != 0 && !s.sacked {
-			got++
-			w.arrivedThere(s, p.now)
-			if s.order > newest.order {
-				newest = s.sending
-			}
+			arrived(s)
 			s.sacked = true
 			w.sackedN++
 		}

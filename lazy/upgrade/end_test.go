@@ -101,8 +101,6 @@ func (e *end) perform(f *peer.Effect) {
 		e.flow.excuse()
 		e.upgrade(Event{Kind: Failed})
 		e.notify()
-	case peer.Refused:
-		w.Broken("%d: a message to %d was refused", e.self.id, e.other.id)
 	case peer.Writable, peer.Drained:
 		e.notify()
 	}
@@ -216,7 +214,7 @@ func (e *end) do(f Effect) {
 		own, _ := e.pipe.of(e)
 		for _, seq := range own.kept[f.Have:] {
 			e.waiting = append(e.waiting, seq)
-			e.step(peer.Event{Kind: peer.Again, Msg: e.body(seq, 100)})
+			e.step(peer.Event{Kind: peer.Send, Msg: e.body(seq, 100)})
 		}
 	case Notify:
 		e.notify()
