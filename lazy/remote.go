@@ -149,7 +149,8 @@ func (t *Table) perform(f *remotePeer, e *peer.Effect) {
 	case peer.Deliver:
 		t.in.arrived(Message{f.rank, e.Msg})
 	case peer.DeliverControl:
-		f.receiveControl(e.Msg)
+		t.step(f, peer.Event{Kind: peer.Taken, N: len(e.Msg)})
+		f.step(upgrade.Event{Kind: upgrade.Received, Msg: e.Msg, Busy: f.busy()})
 	case peer.DeliverBundle:
 		f.receiveBundle(e.Msg)
 	case peer.Opened:

@@ -229,12 +229,6 @@ func (f *remotePeer) verdict(ctx context.Context, s *stream) error {
 	return f.dead
 }
 
-// receiveControl takes a control message of the peer.
-func (f *remotePeer) receiveControl(m []byte) {
-	f.t.step(f, peer.Event{Kind: peer.Taken, N: len(m)})
-	f.step(upgrade.Event{Kind: upgrade.Received, Msg: m, Busy: f.busy()})
-}
-
 // busy reports whether a sender is at work: one that comes later finds what was decided.
 func (f *remotePeer) busy() bool { return len(f.turn) > 0 }
 

@@ -94,7 +94,7 @@ func (l *engine) open() (err error) {
 	if l.srq, err = l.dev.pd.NewSRQ(size); err != nil {
 		return err
 	}
-	l.fetches = newBufferPool(l.f)
+	l.fetches = &bufferPool{f: l.f, turns: make(chan struct{}, mostPieces)}
 	first := min(firstShared, size)
 	l.heldBack = first / 8
 	l.reposts = make([]verbs.Receive, 0, l.heldBack+pollBatch)
@@ -343,7 +343,9 @@ func (l *engine) close() {
 		q.cq.Close()
 	}
 	if l.fetches != nil {
-		l.fetches.close()
+		for _, mr := range l.fetches.free {
+			l.f.unregister(mr)
+		}
 	}
 	if l.srq != nil {
 		l.srq.Close()

@@ -30,8 +30,6 @@ type outgoing struct {
 	batch      [pieces + 1]verbs.Send
 }
 
-func (o *outgoing) open(window uint32) { o.allowed, o.window = window, window }
-
 // credit hears how much the other side has read in all.
 func (o *outgoing) credit(consumed uint32) {
 	if more := consumed + o.window - o.sent; more <= o.window && more > o.allowed-o.sent {
@@ -100,6 +98,3 @@ func (i *incoming) take(p []byte) int {
 	i.consumed += uint32(n)
 	return n
 }
-
-// returns says whether the other side should hear now how much was read.
-func (i *incoming) returns(window uint32) bool { return i.consumed-i.reported >= window/2 }

@@ -1,6 +1,7 @@
 package ib
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -76,12 +77,7 @@ func parseRecord(b []byte) (r Record, err error) {
 	return r, nil
 }
 
-func (c Source) name() string {
-	if c.Device != "" {
-		return c.Device
-	}
-	return cmDevice
-}
+func (c Source) name() string { return cmp.Or(c.Device, cmDevice) }
 
 // Available says why the connection manager cannot be asked, or nil.
 func (c Source) Available() error {

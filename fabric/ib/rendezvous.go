@@ -33,10 +33,6 @@ type bufferPool struct {
 	free []*verbs.MR
 }
 
-func newBufferPool(f *Fabric) *bufferPool {
-	return &bufferPool{f: f, turns: make(chan struct{}, mostPieces)}
-}
-
 // get returns a piece, or nil. It waits if it may.
 func (p *bufferPool) get(wait bool) (*verbs.MR, error) {
 	if wait {
@@ -69,12 +65,6 @@ func (p *bufferPool) put(mr *verbs.MR) {
 	<-p.turns
 }
 
-func (p *bufferPool) close() {
-	for _, mr := range p.free {
-		p.f.unregister(mr)
-	}
-}
-
 // loan is our memory that the other side reads.
 type loan struct{ returned bool }
 
@@ -92,10 +82,7 @@ func (s *stream) rendezvous(p []byte) (ok bool, err error) {
 		return false, nil // as far as locked memory is short, pieces do it
 	}
 	s.l.f.counters.pinned.Add(int64(len(p)))
-	defer func() {
-		mr.Close()
-		s.l.f.counters.pinned.Add(-int64(len(p)))
-	}()
+	defer s.l.f.unregister(mr)
 	g := grant{addr: mr.Addr(), key: mr.RKey(), left: uint64(len(p))}
 	l := &loan{}
 	for s.loan == nil {
@@ -151,13 +138,6 @@ func (s *stream) aim(p []byte) (t target) {
 	return t
 }
 
-// release ends the registration: no device writes to that memory any more.
-func (s *stream) release(t target) {
-	if t.mr != nil {
-		s.l.f.unregister(t.mr)
-	}
-}
-
 // next is where the read from a byte on goes that has so many bytes to come, and how long it is.
 func (t target) next(at, left int, free []*verbs.MR) (mr *verbs.MR, size int) {
 	switch {
@@ -210,7 +190,7 @@ func (s *stream) fetch(p []byte) (n int, err error) {
 	s.mu.Lock()
 	defer func() {
 		s.mu.Unlock()
-		s.release(own)
+		s.l.f.unregister(own.mr) // no device writes to that memory any more
 		for _, mr := range all {
 			s.l.fetches.put(mr)
 		}

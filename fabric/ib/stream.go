@@ -62,7 +62,7 @@ const lingerTime = time.Second
 func newStream(l *engine, e *queuePair, serial uint32, mine, theirs side) *stream {
 	s := &stream{l: l, pair: e, serial: serial, mine: mine, theirs: theirs}
 	s.readable.L, s.writable.L = &s.mu, &s.mu
-	s.out.open(theirs.window)
+	s.out.allowed, s.out.window = theirs.window, theirs.window
 	return s
 }
 
@@ -242,7 +242,7 @@ func (s *stream) Read(p []byte) (int, error) {
 			return 0, nil
 		case s.in.size > 0:
 			n := s.in.take(p)
-			if s.in.returns(s.mine.window) {
+			if s.in.consumed-s.in.reported >= s.mine.window/2 { // the other side should hear of it now
 				s.in.owed = true
 				s.sendDue()
 			}

@@ -137,11 +137,6 @@ type Scratch struct {
 // repeated sooner. What is measured later takes its place.
 func (s *Scratch) Expect(answer time.Duration) { s.pace.smooth = min(answer, slowest) }
 
-// free gives back the memory that a burst has needed; what was built in it stays as it is. The
-// timer is set for whatever is sent and for what is to be acknowledged, so a Tick comes after the
-// last.
-func (s *Scratch) free() { s.effects, s.bytes = nil, nil }
-
 func (s *Scratch) reset() {
 	clear(s.effects) // lets go of messages that the owner has taken
 	s.effects, s.bytes = s.effects[:0], s.bytes[:0]

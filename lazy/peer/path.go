@@ -154,13 +154,6 @@ func (p *Peer) wentDown() {
 	}
 }
 
-// cameUp: it works again.
-func (p *Peer) cameUp() {
-	if p.dual() {
-		p.path.down = false
-	}
-}
-
 // secondFound takes the owner's answer; NONE: the peer has no second address.
 func (p *Peer) secondFound(t fabric.Tuple) {
 	if !p.dual() || !p.path.asked {

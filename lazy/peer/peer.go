@@ -175,7 +175,9 @@ func (p *Peer) Step(now time.Duration, ev Event) []Effect {
 	case Down:
 		p.wentDown()
 	case Recovered:
-		p.cameUp()
+		if p.dual() {
+			p.path.down = false
+		}
 	case SecondaryFound:
 		p.secondFound(ev.Tuple)
 	case Floor:
@@ -190,8 +192,10 @@ func (p *Peer) Step(now time.Duration, ev Event) []Effect {
 	p.arm()
 	effects := p.scratch.effects
 	if ev.Kind == Tick && p.pending == 0 {
+		// Give back the memory that a burst has needed; what was built in it stays as it is. The timer is set for
+		// whatever is sent and for what is to be acknowledged, so a Tick comes after the last.
 		p.queue = queue{}
-		p.scratch.free()
+		p.scratch.effects, p.scratch.bytes = nil, nil
 	}
 	return effects
 }

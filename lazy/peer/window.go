@@ -189,7 +189,7 @@ func (p *Peer) takeAck(k *packet) {
 	var newest sending // of those that this reports: it brought the acknowledgement about
 	arrived := func(s *sent) {
 		got++
-		w.arrivedThere(s, p.now)
+		w.arrived(s, p.now)
 		if s.order > newest.order {
 			newest = s.sending
 		}
@@ -246,8 +246,8 @@ func (p *Peer) takeAck(k *packet) {
 	}
 }
 
-// arrivedThere notes that a segment has reached the peer.
-func (w *window) arrivedThere(s *sent, now time.Duration) {
+// arrived notes that a segment has reached the peer.
+func (w *window) arrived(s *sent, now time.Duration) {
 	if s.lost {
 		s.lost = false
 		w.lostN--

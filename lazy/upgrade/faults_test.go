@@ -52,11 +52,12 @@ func (m *machine) routes(msg Message, verdict Verdict, want ...string) *machine 
 	return m
 }
 
+var effectNames = [...]string{"", "send", "MakeOffer", "Dial", "Read", "Mark", "Close", "End", "Notify", "Idle", "Stop",
+	"Lose", "Again"}
+
 func inWords(effects []Effect) (words []string) {
-	names := [...]string{"", "send", "MakeOffer", "Dial", "Read", "Mark", "Close", "End", "Notify", "Idle",
-		"Stop", "Lose", "Again"}
 	for _, e := range effects {
-		word := names[e.Kind]
+		word := effectNames[e.Kind]
 		if e.Kind == Send {
 			word = e.Control.String()
 		}

@@ -152,28 +152,33 @@ func (p *Pair) apply(of region, in input, c *cue) {
 	}
 	p.at[of] = r.next
 	for _, a := range r.actions {
-		steps[a].do(p, c)
+		switch a := a.(type) {
+		case Control:
+			p.send(a, "")
+		case EffectKind:
+			p.emit(Effect{Kind: a})
+		case step:
+			steps[a].do(p, c)
+		}
 	}
 }
 
-// step is what an action does, and its name in docs/dev/upgrade.md.
-type step struct {
+// meaning is what a step does, and its name in docs/dev/upgrade.md.
+type meaning struct {
 	name string
 	do   func(*Pair, *cue)
 }
 
-var steps [actions]step
+var steps [stepCount]meaning
 
 func init() { // not above: what the steps do looks steps up
-	steps = [actions]step{
-		doAsk:   {"send WANT or OFFER", func(p *Pair, _ *cue) { p.ask() }},
-		doOffer: emits("MakeOffer", MakeOffer),
-		doKeep:  {"keep offer and token", func(p *Pair, c *cue) { p.token, p.offer = c.token, c.offer }},
+	steps = [stepCount]meaning{
+		doAsk:  {"send WANT or OFFER", func(p *Pair, _ *cue) { p.ask() }},
+		doKeep: {"keep offer and token", func(p *Pair, c *cue) { p.token, p.offer = c.token, c.offer }},
 		doDial: {"keep the token, Dial", func(p *Pair, c *cue) {
 			p.token = c.token
 			p.emit(Effect{Kind: Dial, Token: c.token, Offer: c.offer})
 		}},
-		doTaken: sends(Taken),
 		doStream: {"failures 0, Notify", func(p *Pair, _ *cue) {
 			p.failures = 0
 			p.emit(Effect{Kind: Notify})
@@ -183,27 +188,17 @@ func init() { // not above: what the steps do looks steps up
 			p.failed(c.why)
 		}},
 		doFail:   {"failures + 1, forget the attempt, Notify", func(p *Pair, c *cue) { p.failed(c.why) }},
-		doClose:  emits("Close", Close),
 		doBreak:  {"Close with the peer's fault", func(p *Pair, c *cue) { p.emit(Effect{Kind: Close, Why: c.why}) }},
 		doForget: {"forget token and directions", func(p *Pair, _ *cue) { p.forget() }},
 		doPardon: {"failures 0", func(p *Pair, _ *cue) { p.failures, p.why = 0, nil }},
-		doSwitch: sends(Switch),
 		doLeave: {"send LEAVE, our direction marks", func(p *Pair, c *cue) {
 			p.send(Leave, "")
 			p.leaves = true
 			p.apply(outgoing, inMark, c)
 		}},
-		doStay:     sends(Stay),
-		doMark:     emits("Mark", Mark),
-		doRead:     emits("Read", Read),
-		doReturned: sends(Returned),
-		doNotify:   emits("Notify", Notify),
-		doBroken:   sends(Broke),
-		doEnd:      {"End", func(p *Pair, c *cue) { p.emit(Effect{Kind: End, Why: c.why}) }},
-		doAlarm:    {"End with an alarm", func(p *Pair, c *cue) { p.emit(Effect{Kind: End, Why: c.why, Alarm: true}) }},
-		doIdle:     emits("Idle", Idle),
-		doStop:     emits("Stop", Stop),
-		doPeers:    {"keep what the peer has", func(p *Pair, c *cue) { p.resumed, p.peers = true, c.have }},
+		doEnd:   {"End", func(p *Pair, c *cue) { p.emit(Effect{Kind: End, Why: c.why}) }},
+		doAlarm: {"End with an alarm", func(p *Pair, c *cue) { p.emit(Effect{Kind: End, Why: c.why, Alarm: true}) }},
+		doPeers: {"keep what the peer has", func(p *Pair, c *cue) { p.resumed, p.peers = true, c.have }},
 		doResume: {"send RESUME", func(p *Pair, _ *cue) {
 			p.send(Resume, string(binary.BigEndian.AppendUint64(nil, p.have)))
 		}},
@@ -216,14 +211,4 @@ func init() { // not above: what the steps do looks steps up
 			}
 		}},
 	}
-}
-
-// sends is a step that sends a control.
-func sends(c Control) step {
-	return step{"send " + c.String(), func(p *Pair, _ *cue) { p.send(c, "") }}
-}
-
-// emits is a step that has an effect.
-func emits(name string, kind EffectKind) step {
-	return step{name, func(p *Pair, _ *cue) { p.emit(Effect{Kind: kind}) }}
 }

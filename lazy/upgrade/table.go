@@ -127,41 +127,33 @@ var of = [regions][]input{
 	incoming: {inSwitch, inMissed, inEndMark, inOver},
 }
 
-// action is one step of what a row does. Its row in steps says what that is.
-type action uint8
+// action is one part of what a row does: a Control that is sent, the EffectKind of an effect that needs no more, or a
+// step.
+type action any
+
+// step is what a row does besides. Its row in steps says what that is.
+type step uint8
 
 const (
-	doAsk action = iota
-	doOffer
+	doAsk step = iota
 	doKeep
 	doDial
-	doTaken
 	doStream
 	doGiveUp
 	doFail
-	doClose
 	doBreak
 	doForget
 	doPardon
-	doSwitch
 	doLeave
-	doStay
-	doMark
-	doRead
-	doReturned
-	doNotify
-	doBroken
 	doEnd
 	doAlarm
-	doIdle
-	doStop
 	doPeers
 	doResume
 	doAgain
 	doLeft
 	doStayed
 	doLose
-	actions
+	stepCount
 )
 
 // row is what some states, of one region, do with some inputs.

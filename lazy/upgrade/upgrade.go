@@ -102,7 +102,7 @@ func (p *Pair) Offering() bool { return p.at[stream] == Offered }
 
 // Awaits reports whether the stream of a token is on its way here.
 func (p *Pair) Awaits(token Token) bool {
-	return (p.at[stream] == Offered || p.at[stream] == Dialing) && token != Token{} && token == p.token
+	return (p.at[stream] == Offered || p.at[stream] == Dialing) && p.Has(token)
 }
 
 // Why is what the last attempt failed with; nil if none has since the connection was opened.
@@ -141,7 +141,9 @@ func (p *Pair) Route(m Message) (Verdict, []Effect) {
 		}
 		return ByDatagram, nil
 	}
-	if !must && !p.pays(m) {
+	// What a datagram could carry is better sent by a stream if more waited than datagrams are good for, or if the pair
+	// sends enough of late.
+	if !must && !(p.up && (p.worth.reached(p.cfg.Worth, m.Size, m.Now) || p.bulk)) {
 		return ByDatagram, nil
 	}
 	p.effects = nil
@@ -158,15 +160,6 @@ func (p *Pair) Route(m Message) (Verdict, []Effect) {
 		return Wait, p.effects
 	}
 	return ByDatagram, p.effects
-}
-
-// pays reports whether a message that a datagram could carry is better sent by a
-// stream: more waited than datagrams are good for, or the pair sends enough of late.
-func (p *Pair) pays(m Message) bool {
-	if !p.up {
-		return false
-	}
-	return p.worth.reached(p.cfg.Worth, m.Size, m.Now) || p.bulk
 }
 
 // Step takes one event and returns what is to be done, in this order. The slice is
