@@ -61,14 +61,10 @@ func (c *Context) Close() error {
 
 // Limits is what a device can do.
 type Limits struct {
-	NodeGUID                  uint64
-	MaxRegistered             uint64 // bytes in one registration
-	MaxQP, MaxWork, MaxGather int    // queue pairs; requests in one queue; pieces of one
-	MaxCQ, MaxCompletions     int    // completion queues; entries in one
-	MaxMR, MaxPD, MaxAH       int
-	MaxSRQ, MaxSharedWork     int
-	MaxReadsIn, MaxReadsOut   int // RDMA reads under way per queue pair: answered, asked
-	PKeys, Ports              int
+	MaxQP                   int // queue pairs
+	MaxSharedWork           int // receives in a shared queue
+	MaxReadsIn, MaxReadsOut int // RDMA reads under way per queue pair: answered, asked
+	Ports                   int
 }
 
 // Limits asks the device.
@@ -127,16 +123,12 @@ func (m MTU) Bytes() int {
 
 // Port is what a port says of itself.
 type Port struct {
-	State         PortState
-	MaxMTU, MTU   MTU    // of the hardware; of the link now
-	GIDs, PKeys   int    // lengths of the tables, empty entries included
-	MaxMessage    uint32 // bytes
-	LID, SMLID    uint16 // 0 on Ethernet, and before a subnet manager came
-	LMC           uint8  // the port has 1<<LMC LIDs from LID on
-	SMSL          uint8
-	Link          LinkLayer
-	Width, Speed  uint8 // codes of InfiniBand
-	PhysicalState uint8
+	State       PortState
+	MTU         MTU    // of the link now
+	GIDs, PKeys int    // lengths of the tables, empty entries included
+	LID         uint16 // 0 on Ethernet, and before a subnet manager came
+	LMC         uint8  // the port has 1<<LMC LIDs from LID on
+	Link        LinkLayer
 }
 
 // Port asks a port, counted from 1.

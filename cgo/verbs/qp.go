@@ -105,7 +105,6 @@ type QPConfig struct {
 	MaxSend       int  // work requests under way
 	MaxReceive    int
 	MaxInline     int // bytes that a send may carry in itself
-	SignalAll     bool
 }
 
 // QP is a queue pair.
@@ -206,7 +205,7 @@ func (q *QP) Modify(to QPState) error {
 	return nil
 }
 
-// State asks the device where the queue pair is.
+// State asks the device where the queue pair is, and for its Peer.
 func (q *QP) State() (QPState, error) {
 	return ask(&q.life, "asking for the state of "+q.name, shimQueryQP)
 }

@@ -236,11 +236,9 @@ func TestPorts(t *testing.T) {
 	e := open(t, "mlx5_0")
 	limits, err := e.ctx.Limits()
 	require.NoError(t, err)
-	require.Equal(t, devices[0].GUID, limits.NodeGUID)
 	require.Equal(t, 1, limits.Ports)
-	require.Equal(t, verbs.Port{State: verbs.PortActive, MaxMTU: verbs.MTU4096, MTU: verbs.MTU4096, GIDs: 1, PKeys: 3,
-		MaxMessage: 1 << 30,
-		LID:        932, SMLID: 1, LMC: 1, Link: verbs.LinkInfiniBand, Width: 2, Speed: 16, PhysicalState: 5}, e.port)
+	require.Equal(t, verbs.Port{State: verbs.PortActive, MTU: verbs.MTU4096, GIDs: 1, PKeys: 3, LID: 932, LMC: 1,
+		Link: verbs.LinkInfiniBand}, e.port)
 	require.Equal(t, "fe80::200:0:0:c1", e.gid.String())
 	key, err := e.ctx.PKey(1, 1)
 	require.NoError(t, err)

@@ -122,12 +122,8 @@ int ibrun_query_device(void *context, struct ibrun_limits *out)
 	if (rc)
 		return rc;
 	*out = (struct ibrun_limits){
-		.node_guid = be64toh(attr.node_guid), .max_mr_size = attr.max_mr_size,
-		.max_qp = attr.max_qp, .max_qp_wr = attr.max_qp_wr, .max_sge = attr.max_sge,
-		.max_cq = attr.max_cq, .max_cqe = attr.max_cqe, .max_mr = attr.max_mr, .max_pd = attr.max_pd,
-		.max_ah = attr.max_ah, .max_srq = attr.max_srq, .max_srq_wr = attr.max_srq_wr,
-		.max_qp_rd_atom = attr.max_qp_rd_atom, .max_qp_init_rd_atom = attr.max_qp_init_rd_atom,
-		.max_pkeys = attr.max_pkeys, .ports = attr.phys_port_cnt,
+		.max_qp = attr.max_qp, .max_srq_wr = attr.max_srq_wr, .max_qp_rd_atom = attr.max_qp_rd_atom,
+		.max_qp_init_rd_atom = attr.max_qp_init_rd_atom, .ports = attr.phys_port_cnt,
 	};
 	return 0;
 }
@@ -142,11 +138,8 @@ int ibrun_query_port(void *context, int port, struct ibrun_port *out)
 	if (rc)
 		return result(rc);
 	*out = (struct ibrun_port){
-		.state = attr.state, .max_mtu = attr.max_mtu, .active_mtu = attr.active_mtu,
-		.gids = attr.gid_tbl_len, .pkeys = attr.pkey_tbl_len, .max_message = attr.max_msg_sz,
-		.lid = attr.lid, .sm_lid = attr.sm_lid, .lmc = attr.lmc, .sm_sl = attr.sm_sl,
-		.link_layer = attr.link_layer, .active_width = attr.active_width,
-		.active_speed = attr.active_speed, .phys_state = attr.phys_state,
+		.state = attr.state, .active_mtu = attr.active_mtu, .gids = attr.gid_tbl_len, .pkeys = attr.pkey_tbl_len,
+		.lid = attr.lid, .lmc = attr.lmc, .link_layer = attr.link_layer,
 	};
 	return 0;
 }
@@ -307,18 +300,6 @@ static struct ibv_ah_attr route_in(const struct ibrun_route *r)
 	return attr;
 }
 
-static struct ibrun_route route_out(const struct ibv_ah_attr *attr)
-{
-	struct ibrun_route r = {
-		.flow_label = attr->grh.flow_label, .sgid_index = attr->grh.sgid_index,
-		.hop_limit = attr->grh.hop_limit, .traffic_class = attr->grh.traffic_class,
-		.dlid = attr->dlid, .sl = attr->sl, .path_bits = attr->src_path_bits,
-		.rate = attr->static_rate, .global = attr->is_global, .port = attr->port_num,
-	};
-	memcpy(r.dgid, attr->grh.dgid.raw, 16);
-	return r;
-}
-
 int ibrun_create_ah(void *pd, const struct ibrun_route *route, void **ah)
 {
 	struct ibv_ah_attr attr = route_in(route);
@@ -337,7 +318,7 @@ int ibrun_create_qp(void *pd, struct ibrun_queues *q, void **out)
 		.send_cq = q->send_cq, .recv_cq = q->recv_cq, .srq = q->srq,
 		.cap = {.max_send_wr = q->max_send, .max_recv_wr = q->max_receive,
 			.max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = q->max_inline},
-		.qp_type = q->type, .sq_sig_all = q->signal_all,
+		.qp_type = q->type,
 	};
 	errno = 0;
 	struct ibv_qp *qp = lib.ibv_create_qp(pd, &attr);
@@ -392,21 +373,11 @@ int ibrun_query_qp(void *qp, struct ibrun_qp_state *out)
 {
 	struct ibv_qp_attr attr;
 	struct ibv_qp_init_attr init;
-	int wanted = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_SQ_PSN |
-		     IBV_QP_QKEY | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS | IBV_QP_TIMEOUT |
-		     IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MIN_RNR_TIMER | IBV_QP_MAX_QP_RD_ATOMIC |
-		     IBV_QP_MAX_DEST_RD_ATOMIC;
 	memset(&attr, 0, sizeof attr);
-	int rc = result(lib.ibv_query_qp(qp, &attr, wanted, &init));
+	int rc = result(lib.ibv_query_qp(qp, &attr, IBV_QP_STATE | IBV_QP_DEST_QPN, &init));
 	if (rc)
 		return rc;
-	*out = (struct ibrun_qp_state){
-		.route = route_out(&attr.ah_attr), .state = attr.qp_state, .path_mtu = attr.path_mtu, .qkey = attr.qkey,
-		.rq_psn = attr.rq_psn, .sq_psn = attr.sq_psn, .dest_qpn = attr.dest_qp_num, .access = attr.qp_access_flags,
-		.pkey_index = attr.pkey_index, .port = attr.port_num, .rd_atomic = attr.max_rd_atomic,
-		.dest_rd_atomic = attr.max_dest_rd_atomic, .min_rnr_timer = attr.min_rnr_timer,
-		.timeout = attr.timeout, .retry = attr.retry_cnt, .rnr_retry = attr.rnr_retry,
-	};
+	*out = (struct ibrun_qp_state){.state = attr.qp_state, .dest_qpn = attr.dest_qp_num};
 	return 0;
 }
 

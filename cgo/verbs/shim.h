@@ -41,18 +41,14 @@ IBRUN_SHIM int ibrun_open(const char *name, void **context, int *async_fd);
 IBRUN_SHIM int ibrun_close(void *context);
 
 struct ibrun_limits {
-	uint64_t node_guid, max_mr_size;
-	int32_t max_qp, max_qp_wr, max_sge, max_cq, max_cqe, max_mr, max_pd, max_ah, max_srq, max_srq_wr;
-	int32_t max_qp_rd_atom, max_qp_init_rd_atom, max_pkeys, ports;
+	int32_t max_qp, max_srq_wr, max_qp_rd_atom, max_qp_init_rd_atom, ports;
 };
 IBRUN_SHIM int ibrun_query_device(void *context, struct ibrun_limits *out);
 
 struct ibrun_port {
-	int32_t state, max_mtu, active_mtu, gids, pkeys;
-	uint32_t max_message;
-	uint16_t lid, sm_lid;
-	uint8_t lmc, sm_sl, link_layer, active_width, active_speed, phys_state;
-	uint8_t pad[2];
+	int32_t state, active_mtu, gids, pkeys;
+	uint16_t lid;
+	uint8_t lmc, link_layer;
 };
 IBRUN_SHIM int ibrun_query_port(void *context, int port, struct ibrun_port *out);
 
@@ -106,7 +102,7 @@ IBRUN_SHIM int ibrun_destroy_ah(void *ah);
 struct ibrun_queues {
 	void *send_cq, *recv_cq, *srq;
 	uint32_t type, max_send, max_receive, max_inline; /* the last three: asked for, then granted */
-	uint32_t signal_all, qpn;
+	uint32_t qpn;
 };
 IBRUN_SHIM int ibrun_create_qp(void *pd, struct ibrun_queues *queues, void **qp);
 IBRUN_SHIM int ibrun_destroy_qp(void *qp);
@@ -120,6 +116,7 @@ struct ibrun_qp_state {
 };
 /* Moves to in->state; which other fields count follows from it and the type of queue pair. */
 IBRUN_SHIM int ibrun_modify_qp(void *qp, const struct ibrun_qp_state *in);
+/* Tells the state and dest_qpn. */
 IBRUN_SHIM int ibrun_query_qp(void *qp, struct ibrun_qp_state *out);
 
 struct ibrun_send {

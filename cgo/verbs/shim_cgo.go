@@ -72,13 +72,8 @@ func shimQueryDevice(context unsafe.Pointer) (Limits, int) {
 	var l C.struct_ibrun_limits
 	rc := C.ibrun_query_device(context, &l)
 	return Limits{
-		NodeGUID: uint64(l.node_guid), MaxRegistered: uint64(l.max_mr_size),
-		MaxQP: int(l.max_qp), MaxWork: int(l.max_qp_wr), MaxGather: int(l.max_sge),
-		MaxCQ: int(l.max_cq), MaxCompletions: int(l.max_cqe), MaxMR: int(l.max_mr), MaxPD: int(l.max_pd),
-		MaxAH:  int(l.max_ah),
-		MaxSRQ: int(l.max_srq), MaxSharedWork: int(l.max_srq_wr),
-		MaxReadsIn: int(l.max_qp_rd_atom), MaxReadsOut: int(l.max_qp_init_rd_atom),
-		PKeys: int(l.max_pkeys), Ports: int(l.ports),
+		MaxQP: int(l.max_qp), MaxSharedWork: int(l.max_srq_wr), MaxReadsIn: int(l.max_qp_rd_atom),
+		MaxReadsOut: int(l.max_qp_init_rd_atom), Ports: int(l.ports),
 	}, int(rc)
 }
 
@@ -86,11 +81,8 @@ func shimQueryPort(context unsafe.Pointer, port int) (Port, int) {
 	var p C.struct_ibrun_port
 	rc := C.ibrun_query_port(context, C.int(port), &p)
 	return Port{
-		State: PortState(p.state), MaxMTU: MTU(p.max_mtu), MTU: MTU(p.active_mtu),
-		GIDs: int(p.gids), PKeys: int(p.pkeys), MaxMessage: uint32(p.max_message),
-		LID: uint16(p.lid), SMLID: uint16(p.sm_lid), LMC: uint8(p.lmc), SMSL: uint8(p.sm_sl),
-		Link: LinkLayer(p.link_layer), Width: uint8(p.active_width), Speed: uint8(p.active_speed),
-		PhysicalState: uint8(p.phys_state),
+		State: PortState(p.state), MTU: MTU(p.active_mtu), GIDs: int(p.gids), PKeys: int(p.pkeys),
+		LID: uint16(p.lid), LMC: uint8(p.lmc), Link: LinkLayer(p.link_layer),
 	}, int(rc)
 }
 
@@ -205,9 +197,6 @@ func shimCreateQP(pd unsafe.Pointer, cfg *QPConfig) (qp unsafe.Pointer, number u
 	if cfg.Shared != nil {
 		queues.srq = cfg.Shared.ptr
 	}
-	if cfg.SignalAll {
-		queues.signal_all = 1
-	}
 	rc = int(C.ibrun_create_qp(pd, &queues, &qp))
 	cfg.MaxSend, cfg.MaxReceive, cfg.MaxInline = int(queues.max_send), int(queues.max_receive), int(queues.max_inline)
 	return qp, uint32(queues.qpn), rc
@@ -229,13 +218,7 @@ func shimModifyQP(qp unsafe.Pointer, to QPState) int {
 func shimQueryQP(qp unsafe.Pointer) (QPState, int) {
 	var s C.struct_ibrun_qp_state
 	rc := C.ibrun_query_qp(qp, &s)
-	return QPState{
-		State: State(s.state), Port: uint8(s.port), PKeyIndex: uint16(s.pkey_index), QKey: uint32(s.qkey),
-		Access: Access(s.access), Route: goRoute(s.route), MTU: MTU(s.path_mtu), Peer: uint32(s.dest_qpn),
-		ReceivePSN: uint32(s.rq_psn), SendPSN: uint32(s.sq_psn),
-		ReadsIn: uint8(s.dest_rd_atomic), ReadsOut: uint8(s.rd_atomic), MinRNR: uint8(s.min_rnr_timer),
-		Timeout: uint8(s.timeout), Retry: uint8(s.retry), RNRRetry: uint8(s.rnr_retry),
-	}, int(rc)
+	return QPState{State: State(s.state), Peer: uint32(s.dest_qpn)}, int(rc)
 }
 
 func cRoute(r Route) C.struct_ibrun_route {
@@ -248,14 +231,6 @@ func cRoute(r Route) C.struct_ibrun_route {
 		c.global = 1
 	}
 	return c
-}
-
-func goRoute(c C.struct_ibrun_route) Route {
-	return Route{
-		DLID: uint16(c.dlid), SL: uint8(c.sl), PathBits: uint8(c.path_bits), Rate: uint8(c.rate), Port: uint8(c.port),
-		Global: c.global != 0, DGID: *(*[16]byte)(unsafe.Pointer(&c.dgid)), SGIDIndex: uint8(c.sgid_index),
-		HopLimit: uint8(c.hop_limit), TrafficClass: uint8(c.traffic_class), FlowLabel: uint32(c.flow_label),
-	}
 }
 
 func shimPostSend(qp unsafe.Pointer, batch []Send) (done, rc int) {
