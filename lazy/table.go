@@ -114,7 +114,6 @@ type Table struct {
 	cfg       Config
 	of        atomic.Pointer[job.Layout] // current layout of the job
 	way       way
-	node      uint32
 	first     uint32 // lowest slot on this node
 	locals    uint32 // number of ranks on this node
 	in        *inbox
@@ -181,9 +180,8 @@ func New(cfg Config) (*Table, error) {
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	t.tokens = rand.Uint64()
 	t.scratch.Expect(cfg.Answer)
-	node := cfg.Layout.NodeOf(job.Slot(cfg.Rank))
-	first, locals := cfg.Layout.SlotsOn(node)
-	t.node, t.first, t.locals = uint32(node), uint32(first), locals
+	first, locals := cfg.Layout.SlotsOn(cfg.Layout.NodeOf(job.Slot(cfg.Rank)))
+	t.first, t.locals = uint32(first), locals
 	if cfg.Open != nil && !cfg.OpenOnDemand {
 		if err := t.Reach(); err != nil {
 			return nil, err

@@ -293,8 +293,6 @@ func (f *Fabric) deliver(ends []verbs.Completion) {
 			if body := b[verbs.GRHSize:]; c.Flags&verbs.HasImm != 0 && c.Imm == controlMark {
 				f.control(body)
 			} else {
-				f.counters.received.Add(1)
-				f.counters.receivedBytes.Add(uint64(len(body)))
 				f.sink.Datagram(from, body)
 			}
 		}

@@ -29,16 +29,15 @@ type Config struct {
 
 // Counters holds the counters of an endpoint since it was opened.
 type Counters struct {
-	Sent, SentBytes         uint64        // datagrams that the device accepted
-	Received, ReceivedBytes uint64        // datagrams passed to the sink
-	Control                 uint64        // control datagrams sent, which open streams (control.go)
-	Lost                    uint64        // datagrams dropped because the device could not accept them
-	Strangers               uint64        // control datagrams received with a wrong seal
-	Dialled, Accepted       uint64        // streams opened by Dial, and streams passed to the sink
-	Cold                    uint64        // streams that had to wait for a new queue pair, because none was spare
-	Made                    uint64        // queue pairs made for streams, spare ones included
-	Pinned                  uint64        // bytes of memory registered now
-	Opening                 time.Duration // time that Open took
+	Sent, SentBytes   uint64        // datagrams that the device accepted
+	Control           uint64        // control datagrams sent, which open streams (control.go)
+	Lost              uint64        // datagrams dropped because the device could not accept them
+	Strangers         uint64        // control datagrams received with a wrong seal
+	Dialled, Accepted uint64        // streams opened by Dial, and streams passed to the sink
+	Cold              uint64        // streams that had to wait for a new queue pair, because none was spare
+	Made              uint64        // queue pairs made for streams, spare ones included
+	Pinned            uint64        // bytes of memory registered now
+	Opening           time.Duration // time that Open took
 }
 
 // Fabric represents an endpoint on one InfiniBand or RoCE port: a queue pair for datagrams and any number of streams.
@@ -76,9 +75,9 @@ type Fabric struct {
 }
 
 type counters struct {
-	sent, sentBytes, received, receivedBytes, control, lost, strangers, dialled, accepted, cold, made atomic.Uint64
-	pinned                                                                                            atomic.Int64
-	opening                                                                                           time.Duration
+	sent, sentBytes, control, lost, strangers, dialled, accepted, cold, made atomic.Uint64
+	pinned                                                                   atomic.Int64
+	opening                                                                  time.Duration
 }
 
 // Tuple returns the port's LID or GID and the number of the endpoint's datagram queue pair.
@@ -94,21 +93,17 @@ func (f *Fabric) Port() string { return f.dev.port.String() }
 func (f *Fabric) Counters() Counters {
 	c := &f.counters
 	return Counters{
-		Sent:          c.sent.Load(),
-		SentBytes:     c.sentBytes.Load(),
-		Received:      c.received.Load(),
-		ReceivedBytes: c.receivedBytes.Load(),
-
+		Sent:      c.sent.Load(),
+		SentBytes: c.sentBytes.Load(),
 		Control:   c.control.Load(),
 		Lost:      c.lost.Load(),
 		Strangers: c.strangers.Load(),
 		Dialled:   c.dialled.Load(),
 		Accepted:  c.accepted.Load(),
-
-		Cold:    c.cold.Load(),
-		Made:    c.made.Load(),
-		Pinned:  uint64(max(0, c.pinned.Load())),
-		Opening: c.opening,
+		Cold:      c.cold.Load(),
+		Made:      c.made.Load(),
+		Pinned:    uint64(max(0, c.pinned.Load())),
+		Opening:   c.opening,
 	}
 }
 

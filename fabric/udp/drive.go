@@ -53,8 +53,6 @@ func (f *Fabric) read(direct bool) error {
 			}
 			continue
 		}
-		f.received.Add(1)
-		f.receivedBytes.Add(uint64(len(b)))
 		f.sink.Datagram(from, b)
 	}
 	return err // others are of datagrams that were sent before

@@ -46,10 +46,9 @@ const (
 
 // Counters is what an endpoint has done so far.
 type Counters struct {
-	Sent, SentBytes         uint64 // datagrams that the kernel took
-	Received, ReceivedBytes uint64 // datagrams that the sink got
-	Lost                    uint64 // datagrams that the kernel did not take: no room, or no way there now
-	Dialled, Accepted       uint64 // streams
+	Sent, SentBytes   uint64 // datagrams that the kernel took
+	Lost              uint64 // datagrams that the kernel did not take: no room, or no way there now
+	Dialled, Accepted uint64 // streams
 }
 
 // Fabric is one endpoint.
@@ -74,7 +73,7 @@ type Fabric struct {
 
 	single atomic.Bool // the kernel or the link cannot take several datagrams in one call
 
-	sent, sentBytes, received, receivedBytes, lost, dialled, accepted atomic.Uint64
+	sent, sentBytes, lost, dialled, accepted atomic.Uint64
 }
 
 // Open makes an endpoint and starts to receive.
@@ -176,14 +175,11 @@ func (f *Fabric) Granted() int { return f.granted }
 // Counters is what the endpoint has done so far.
 func (f *Fabric) Counters() Counters {
 	return Counters{
-		Sent:          f.sent.Load(),
-		SentBytes:     f.sentBytes.Load(),
-		Received:      f.received.Load(),
-		ReceivedBytes: f.receivedBytes.Load(),
-
-		Lost:     f.lost.Load(),
-		Dialled:  f.dialled.Load(),
-		Accepted: f.accepted.Load(),
+		Sent:      f.sent.Load(),
+		SentBytes: f.sentBytes.Load(),
+		Lost:      f.lost.Load(),
+		Dialled:   f.dialled.Load(),
+		Accepted:  f.accepted.Load(),
 	}
 }
 
