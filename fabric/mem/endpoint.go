@@ -118,7 +118,8 @@ func (f *Fabric) next() (a *arrival, wait time.Duration, over bool) {
 		if wait = time.Until(f.coming[0].at); wait > 0 {
 			return nil, wait, false
 		}
-		a, f.coming = f.coming[0], f.coming[1:]
+		a, f.coming[0] = f.coming[0], nil
+		f.coming = f.coming[1:]
 		switch {
 		case a.stream != nil:
 			return a, 0, false
