@@ -102,15 +102,15 @@ func onInfiniBand(how job.Transport, looking bool) (yes bool, why string) {
 }
 
 // ways sets the fields of cfg that define how the table reaches other nodes: the networks, how to open them, and when
-// a stream is worth its cost.
-func (w *World) ways(cfg *lazy.Config) {
+// a stream is worth its cost. It reports whether the network is opened late, when a message needs it.
+func (w *World) ways(cfg *lazy.Config) (late bool) {
 	how := w.welcome.How
 	cfg.Worth = overEthernet
 	fast, why := onInfiniBand(how, w.wantsReasons())
 	if fast {
 		// Open the device on demand, because that takes long and many ranks only exchange messages within
 		// their node. With --eager, open it now unless how.Learn is set: all addresses are sent at the start.
-		if cfg.OpenOnDemand = !how.Eager || how.Learn; cfg.OpenOnDemand {
+		if late = !how.Eager || how.Learn; late {
 			cfg.Opened = func(t fabric.Tuple) { _ = w.control.Send(rankwire.Publish{Tuple: t}) }
 		}
 		cfg.Worth = overInfiniBand
@@ -133,6 +133,7 @@ func (w *World) ways(cfg *lazy.Config) {
 		}
 		return w.openEthernet(why, to)
 	}
+	return late
 }
 
 // changed reports that this rank uses Ethernet because InfiniBand has failed with the error failed, or, if failed is

@@ -112,26 +112,25 @@ func join(control *rankwire.Channel, welcome rankwire.Welcome, answer time.Durat
 		Seal: fabric.NewSeal(welcome.Key, uint32(welcome.Rank), welcome.Epoch), Streams: welcome.How.Fabric == "tcp",
 		Restarts: welcome.Restarts, Bundle: c.bundle, Spin: spinner(welcome.How.Poll),
 	}
+	late := false
 	switch {
 	case welcome.Layout.Nodes() > 1:
-		w.ways(&cfg)
+		late = w.ways(&cfg)
 	case welcome.How.Fabric == "ib" && welcome.Rank == w.first:
 		w.reportUnused()
 	}
-	if err := w.start(cfg); err != nil {
+	if err := w.start(cfg, late); err != nil {
 		return nil, err
 	}
 	w.log.Info("joined the job", "rank", w.Rank(), "size", w.Size(), "job", welcome.JobID)
 	return w, nil
 }
 
-// start makes the table, starts listen, and then opens the network and publishes the address. Listen runs first,
-// because Abort waits for it if the network cannot be opened.
-func (w *World) start(cfg lazy.Config) (err error) {
-	late := cfg.OpenOnDemand
-	cfg.OpenOnDemand = true
-	if w.table, err = lazy.New(cfg); err != nil || w.control == nil {
-		return err
+// start makes the table, starts listen, and then opens the network and publishes the address, unless that is to be
+// done late. Listen runs first, because Abort waits for it if the network cannot be opened.
+func (w *World) start(cfg lazy.Config, late bool) (err error) {
+	if w.table = lazy.New(cfg); w.control == nil {
+		return nil
 	}
 	w.reader.Go(w.listen)
 	if cfg.Open != nil && !late {

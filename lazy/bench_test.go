@@ -17,9 +17,9 @@ import (
 // full is a table that knows every node of a large job.
 func full(t testing.TB, nodes, ppn uint32) *Table {
 	layout := job.NewLayout([]job.Share{{Nodes: nodes, Ranks: ppn}})
-	table, err := New(Config{Rank: 0, Epoch: 1, Layout: layout, Resolver: silent{},
+	table := New(Config{Rank: 0, Epoch: 1, Layout: layout, Resolver: silent{},
 		Seal: fabric.NewSeal(fabric.Key{}, 0, 1), Open: overMem(mem.New(1, mem.Faults{}))})
-	require.NoError(t, err)
+	require.NoError(t, table.Reach())
 	t.Cleanup(func() { table.Close() })
 	for node := uint32(1); node < nodes; node++ {
 		b := fabric.Block{Node: node, First: node * ppn, Base: table.Tuple()}

@@ -113,9 +113,9 @@ func TestAMillionPeersCostNothing(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	table, err := New(Config{Rank: 5, Epoch: 1, Layout: layout, Resolver: silent{},
+	table := New(Config{Rank: 5, Epoch: 1, Layout: layout, Resolver: silent{},
 		Seal: fabric.NewSeal(fabric.Key{}, 5, 1), Open: overMem(mem.New(1, mem.Faults{}))})
-	require.NoError(t, err)
+	require.NoError(t, table.Reach())
 	runtime.ReadMemStats(&after)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<10))
 	require.NoError(t, table.Close())
@@ -134,9 +134,9 @@ func TestStagingIsBounded(t *testing.T) { synctest.Test(t, testStaging) }
 
 func testStaging(t *testing.T) {
 	layout := job.NewLayout([]job.Share{{Nodes: 1000, Ranks: 1}})
-	table, err := New(Config{Rank: 0, Epoch: 1, Layout: layout, Resolver: silent{},
+	table := New(Config{Rank: 0, Epoch: 1, Layout: layout, Resolver: silent{},
 		Seal: fabric.NewSeal(fabric.Key{}, 0, 1), Open: overMem(mem.New(1, mem.Faults{}))})
-	require.NoError(t, err)
+	require.NoError(t, table.Reach())
 	defer table.Close()
 	taken := 0
 	for to := uint32(1); to < 1000; to++ {

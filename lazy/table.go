@@ -5,6 +5,7 @@
 package lazy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,13 +69,12 @@ type Config struct {
 	Layout   job.Layout // at the start; Table.Resized changes it
 	Resolver Resolver
 	Seal     *fabric.Seal // encrypts the packets to other nodes
-	// Open opens the fabric to other nodes. The table calls it at most once. Open is nil if the job has one node.
-	Open func(fabric.Sink) (fabric.Fabric, error)
-	// OpenOnDemand makes the table call Open in Reach or for the first message to another node. By default, New
-	// calls it. Some devices take long to open, and many ranks never send to another node. The table calls Opened
-	// with the address of the open fabric and with its locks held. Opened may be nil.
-	OpenOnDemand bool
-	Opened       func(fabric.Tuple)
+	// Open opens the fabric to other nodes. The table calls it at most once, in Reach or for the first message to
+	// another node: some devices take long to open, and many ranks never send to another node. It then calls Opened
+	// with the address of the fabric and with its locks held. Opened may be nil. Open is nil if the job has one
+	// node.
+	Open   func(fabric.Sink) (fabric.Fabric, error)
+	Opened func(fabric.Tuple)
 	// Secondary opens a second fabric together with the first one. The table uses it for peers that only have
 	// Ethernet if the first fabric is not Ethernet. There is no second fabric if Secondary is nil or returns nil.
 	// The table calls SecondaryOpened with the address of the second fabric, before Opened and with its locks
@@ -165,11 +165,9 @@ type Table struct {
 // sums contains the counters of a table. The index is one of the constants job.Count*.
 type sums [job.Counts]uint64
 
-// New returns a new table. It opens the fabric unless cfg.OpenOnDemand is set or cfg.Open is nil.
-func New(cfg Config) (*Table, error) {
-	if cfg.MaxLive == 0 {
-		cfg.MaxLive = 1024
-	}
+// New returns a new table.
+func New(cfg Config) *Table {
+	cfg.MaxLive = cmp.Or(cfg.MaxLive, 1024)
 	t := &Table{
 		cfg: cfg, in: newInbox(cfg.Rank, job.StartOf(cfg.Floor)),
 		began: time.Now(),
@@ -182,12 +180,7 @@ func New(cfg Config) (*Table, error) {
 	t.scratch.Expect(cfg.Answer)
 	first, locals := cfg.Layout.SlotsOn(cfg.Layout.NodeOf(job.Slot(cfg.Rank)))
 	t.first, t.locals = uint32(first), locals
-	if cfg.Open != nil && !cfg.OpenOnDemand {
-		if err := t.Reach(); err != nil {
-			return nil, err
-		}
-	}
-	return t, nil
+	return t
 }
 
 // isNear reports whether a rank runs on this node. It returns true for this rank itself.

@@ -25,7 +25,7 @@ func onDemandWorld(t *testing.T, nodes, perNode uint32, open func(
 		w.later[r] = true
 	}
 	w.config = func(c *Config) {
-		c.OpenOnDemand, c.Opened = true, func(tuple fabric.Tuple) {
+		c.Opened = func(tuple fabric.Tuple) {
 			opened.Add(1)
 			require.NotEqual(t, fabric.NONE, tuple.Kind)
 		}

@@ -81,8 +81,10 @@ func (w *world) startRank(rank uint32, epoch uint16) *Table {
 	if w.config != nil {
 		w.config(&cfg)
 	}
-	table, err := New(cfg)
-	require.NoError(w.t, err)
+	table := New(cfg)
+	if cfg.Open != nil && !w.later[rank] {
+		require.NoError(w.t, table.Reach())
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tables[rank] = table
