@@ -7,15 +7,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func small() *Parser {
-	return NewParser(Grammar{
-		Options: []Option{{Names: "n np", Takes: TakesValue}, {Names: "v verbose"}, {Names: "env", Takes: TakesPair},
-			{Names: "K kill", Takes: TakesOptional}, {Names: "h help", Last: true}, {Names: "bind", Takes: TakesValue}},
-		Plus:    map[string]string{"p": "np"},
-		Refused: map[string]string{"N": "write -n", "p": "write -n"},
-		Words:   map[string][2]string{"affinity": {"bind", "auto"}},
-		Short:   map[string][2]string{"tight": {"bind", "core"}},
-	})
+func small() *grammar {
+	return grammar{
+		options: []knob{{names: "n np", takes: value}, {names: "v verbose"}, {names: "env", takes: pair},
+			{names: "K kill", takes: optional}, {names: "h help", last: true}, {names: "bind", takes: value}},
+		plus:    map[string]string{"p": "np"},
+		refused: map[string]string{"N": "write -n", "p": "write -n"},
+		words:   map[string][2]string{"affinity": {"bind", "auto"}},
+		short:   map[string][2]string{"tight": {"bind", "core"}},
+	}.indexed()
 }
 
 func TestParse(t *testing.T) {
@@ -57,12 +57,13 @@ func TestParse(t *testing.T) {
 		}
 		require.ErrorContains(t, err, why, line)
 	}
-	require.Panics(t, func() { NewParser(Grammar{Options: []Option{{Names: "a"}, {Names: "b a"}}}) })
-	require.Panics(t, func() { NewParser(Grammar{Short: map[string][2]string{"a": {"b", ""}}}) })
-	require.Panics(t, func() {
-		NewParser(Grammar{Options: []Option{{Names: "a"}}, Short: map[string][2]string{"a": {"a",
-			""}}})
-	})
+	for _, bad := range []grammar{
+		{options: []knob{{names: "a"}, {names: "b a"}}},
+		{short: map[string][2]string{"a": {"b", ""}}},
+		{options: []knob{{names: "a"}}, short: map[string][2]string{"a": {"a", ""}}},
+	} {
+		require.Panics(t, func() { bad.indexed() })
+	}
 }
 
 func TestSplit(t *testing.T) {

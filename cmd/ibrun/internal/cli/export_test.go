@@ -2,7 +2,7 @@ package cli
 
 // What the table of effects asks of the table of options, for the tests of package options_test.
 var (
-	OptionGrammar = grammar
+	OptionGrammar = productGrammar
 	Short         = short
 	Objects       = objectNames
 	CPUBinds      = cpuBindNames

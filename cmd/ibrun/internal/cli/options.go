@@ -40,14 +40,6 @@ const noCopy = "copying files to nodes is not in this version yet; put them wher
 // useTraceEvents is the error for the removed options --record and --replay.
 const useTraceEvents = "it was removed; hint: write --trace-events FILE"
 
-// Short names for the table.
-const (
-	nothing  = TakesNothing
-	value    = TakesValue
-	pair     = TakesPair
-	optional = TakesOptional
-)
-
 // on makes a setter for an option without a value.
 func on(flag func(r *Request) *bool) func(*Request, string) error {
 	return func(r *Request, _ string) error { *flag(r) = true; return nil }

@@ -8,34 +8,18 @@ import (
 	"ibrun/internal/plain"
 )
 
-// knob is one row of the table in options.go: how an option is written, and
-// what it does to a request.
-type knob struct {
-	names string // names of the option, in the form of Option
-	takes Takes
-	words []string // all that its value may be; nil: set judges
-	// set obeys the option. For a pair, v is NAME=VALUE.
-	set   func(r *Request, v string) error
-	many  bool // may be given again with another value; each counts
-	local bool // belongs to one program; else to the whole job
-	last  bool // ends the reading of the line
-}
-
-func grammar() *Parser {
-	g := Grammar{Plus: charm, Refused: refused, Short: short, Words: map[string][2]string{
+// productGrammar is the grammar of ibrun's command lines.
+func productGrammar() *grammar {
+	return grammar{options: options(), plus: charm, refused: refused, short: short, words: map[string][2]string{
 		"task_affinity": {"bind-to", "auto"}, "tacc_affinity": {"bind-to", "auto"},
-	}}
-	for _, k := range options() {
-		g.Options = append(g.Options, Option{Names: k.names, Takes: k.takes, Last: k.last})
-	}
-	return NewParser(g)
+	}}.indexed()
 }
 
 // Parse reads a whole command line into a request. Nothing is opened but a
 // -configfile, with read.
 func Parse(args []string, read func(name string) ([]byte, error)) (*Request, error) {
 	r := NewRequest()
-	p := reading{Request: r, grammar: grammar(), knobs: options(), global: map[int]Given{}}
+	p := reading{Request: r, grammar: productGrammar(), global: map[int]Given{}}
 	programs, err := p.grammar.Parse(args)
 	if err != nil {
 		return nil, exit.With(exit.Usage, err)
@@ -68,9 +52,8 @@ func Parse(args []string, read func(name string) ([]byte, error)) (*Request, err
 // reading is a request on its way.
 type reading struct {
 	*Request
-	grammar *Parser
-	knobs   []knob
-	global  map[int]Given // options that apply to the whole job, by index in knobs
+	grammar *grammar
+	global  map[int]Given // options that apply to the whole job, by index in the grammar
 }
 
 // program obeys the options of one program. where, if not empty, says on which
@@ -80,7 +63,7 @@ func (p *reading) program(prog Program, where string) error {
 	r.now = Segment{Argv: prog.Argv}
 	local := map[int]Given{}
 	for _, g := range prog.Given {
-		k := &p.knobs[g.Option]
+		k := &p.grammar.options[g.Option]
 		seen := p.global
 		if k.local {
 			seen = local
@@ -89,7 +72,7 @@ func (p *reading) program(prog Program, where string) error {
 		if again && before.Value != g.Value && !k.many {
 			return exit.Usagef("%soption %s contradicts %s: write one of them", where, shown(g), shown(before))
 		}
-		if again && before.Value == g.Value && !k.many && k.takes != TakesNothing {
+		if again && before.Value == g.Value && !k.many && k.takes != nothing {
 			continue
 		}
 		seen[g.Option] = g

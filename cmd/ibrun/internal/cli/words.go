@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,14 +12,8 @@ import (
 // to be taken for it: two slips of the fingers.
 const farthest = 2
 
-func (p *Parser) suggest(name string) string {
-	known := make([]string, 0, len(p.index))
-	for n := range p.index {
-		known = append(known, n)
-	}
-	for n := range p.Short {
-		known = append(known, n)
-	}
+func (g *grammar) suggest(name string) string {
+	known := slices.AppendSeq(slices.Collect(maps.Keys(g.index)), maps.Keys(g.short))
 	best := Nearest(name, known)
 	switch {
 	case best == "":
@@ -80,10 +75,6 @@ func IsName(s string) bool {
 		}
 	}
 	return s != ""
-}
-
-func isDigits(s string) bool {
-	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
 // Quote shows a word that somebody wrote: as it is if it is plain and short.
