@@ -16,11 +16,6 @@ type HostList struct {
 
 func (h HostList) Named() bool { return len(h.Entries)+len(h.Files) > 0 }
 
-// and is both lists.
-func (h HostList) and(other HostList) HostList {
-	return HostList{slices.Concat(h.Entries, other.Entries), slices.Concat(h.Files, other.Files)}
-}
-
 // shareHosts settles which hosts each program is for. One list is for the whole job, wherever it
 // stands; of several, each is for its program, and what stands before a -configfile is for those
 // programs of the file that have none.
@@ -56,7 +51,8 @@ func (r *Request) shareHosts() error {
 func (r *Request) Everywhere() HostList {
 	all := r.Hosts
 	for _, s := range r.Segments {
-		all = all.and(s.Hosts)
+		all.Entries = slices.Concat(all.Entries, s.Hosts.Entries)
+		all.Files = slices.Concat(all.Files, s.Hosts.Files)
 	}
 	return all
 }

@@ -53,9 +53,9 @@ type OutputDir struct {
 
 func setOutputDir(r *Request, v string) error {
 	d := OutputDir{Name: v}
-	if name, words, ok := cutLast(v, ":"); ok {
-		d.Name = name
-		for _, w := range strings.Split(words, ",") {
+	if i := strings.LastIndexByte(v, ':'); i >= 0 {
+		d.Name = v[:i]
+		for w := range strings.SplitSeq(v[i+1:], ",") {
 			switch w {
 			case "nojobid":
 				d.NoJob = true
@@ -69,11 +69,4 @@ func setOutputDir(r *Request, v string) error {
 	}
 	r.OutputDir = d
 	return fileName(&d.Name, d.Name)
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	if i := strings.LastIndex(s, sep); i >= 0 {
-		return s[:i], s[i+len(sep):], true
-	}
-	return s, "", false
 }

@@ -82,11 +82,8 @@ var rankOptions = []knob{
 		}},
 	{names: "hostfile f machinefile nodefile", takes: value, many: true, local: true,
 		set: func(r *Request, v string) error {
-			if v == "" {
-				return errors.New("no file is named")
-			}
 			r.now.Hosts.Files = append(r.now.Hosts.Files, v)
-			return nil
+			return fileName(&v, v)
 		}},
 	{names: "exclude", takes: value, many: true, set: func(r *Request, v string) error {
 		e, err := hostlist.Inline(v)
@@ -104,13 +101,7 @@ var rankOptions = []knob{
 	}},
 	{names: "nolocal", set: on(func(r *Request) *bool { return &r.NoLocal })},
 	{names: "oversubscribe", set: on(func(r *Request) *bool { return &r.Oversubscribe })},
-	{names: "configfile app", takes: value, set: func(r *Request, v string) error {
-		if v == "" {
-			return errors.New("no file is named")
-		}
-		r.configFile = v
-		return nil
-	}},
+	{names: "configfile app", takes: value, set: func(r *Request, v string) error { return fileName(&r.configFile, v) }},
 	{names: "dry-run show", set: act(DryRun)},
 	{names: "doctor", set: act(ExamineNodes)},
 	{names: "display", takes: value, many: true, set: display},
@@ -216,8 +207,7 @@ var launchOptions = []knob{
 		_, err := tree.Parse(v)
 		return err
 	}},
-	{names: "fanout treewidth branchfactor", takes: value,
-		set: func(r *Request, v string) error { return r.setFanout(v) }},
+	{names: "fanout treewidth branchfactor", takes: value, set: (*Request).setFanout},
 	{names: "batch maxssh", takes: value, set: (*Request).setBatch},
 	{names: "scalable-start hierarchical-start"},
 	{names: "timing", set: on(func(r *Request) *bool { return &r.Timing })},
@@ -265,12 +255,26 @@ func display(r *Request, v string) error {
 }
 
 // SetCount parses v as a whole number from 1 to most and stores it in to.
-func SetCount(to *uint64, v string, most uint64) error {
+func SetCount[N uint32 | uint64](to *N, v string, most uint64) error {
 	n, err := strconv.ParseUint(v, 10, 64)
 	if err != nil || n < 1 || n > most {
 		return fmt.Errorf("%s is not a whole number from 1 to %d", Quote(v), most)
 	}
-	*to = n
+	*to = N(n)
+	return nil
+}
+
+// agree stores v in to, unless v is zero. It returns an error of the format, for v and the value before, if an option
+// has already stored another value.
+func agree[T comparable](to *T, v T, format string) error {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	if *to != zero && *to != v {
+		return fmt.Errorf(format, v, *to)
+	}
+	*to = v
 	return nil
 }
 

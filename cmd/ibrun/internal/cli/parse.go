@@ -43,9 +43,6 @@ func Parse(args []string, read func(name string) ([]byte, error)) (*Request, err
 	if r.Action == ExamineNodes {
 		return r, r.checkDoctor()
 	}
-	if len(r.Segments) == 0 {
-		return nil, exit.Usagef("no program: write ibrun [options] program [arguments]; ibrun -h shows the options")
-	}
 	return r, r.finish()
 }
 
@@ -102,18 +99,16 @@ func (p *reading) program(prog Program, where string) error {
 		return nil
 	}
 	r.Hosts = r.now.Hosts // no program's
-	switch {
-	case where == "" && r.configFile != "" && len(r.Segments) == 0:
-		return nil
-	case where == "" && (r.Action == MakeCapture || r.Action == ExamineNodes || r.Action == PrintCosts) &&
-		len(r.Segments) == 0:
-		return nil
-	case where == "" && r.Binding.Topo && r.Action == Run && len(r.Segments) == 0:
-		r.Action = ShowTopo
-		return nil
-	case where != "" || len(r.Segments) > 0:
+	if where != "" || len(r.Segments) > 0 {
 		return exit.Usagef("%sno program after the options: write ibrun [options] program [arguments] : [options] "+
 			"program [arguments]", where)
+	}
+	switch {
+	case r.configFile != "", r.Action == MakeCapture, r.Action == ExamineNodes, r.Action == PrintCosts:
+		return nil
+	case r.Binding.Topo && r.Action == Run:
+		r.Action = ShowTopo
+		return nil
 	}
 	return exit.Usagef("no program: write ibrun [options] program [arguments]; ibrun -h shows the options")
 }

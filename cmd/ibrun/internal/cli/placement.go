@@ -13,8 +13,7 @@ import (
 // placeOptions put ranks on nodes, processors and devices. docs/placement.md
 // has the rules.
 var placeOptions = []knob{
-	{names: "c cpus-per-task cores-per-task", takes: value,
-		set: func(r *Request, v string) error { return r.setPE(v) }},
+	{names: "c cpus-per-task cores-per-task", takes: value, set: (*Request).setPE},
 	{names: "map-by", takes: value, set: mapBy},
 	{names: "rank-by", takes: value, words: rankWords, set: rankBy},
 	{names: "bind-to", takes: value, set: func(r *Request, v string) error {
@@ -53,16 +52,9 @@ func object(to *job.Object, word string) error {
 	return decide(to, o)
 }
 
-// decide sets what ranks are placed by or bound to, which several options say; those that say
-// something else than before are refused.
+// decide sets what ranks are placed by or bound to, which several options say.
 func decide(to *job.Object, o job.Object) error {
-	if o != job.NotGiven && *to != job.NotGiven && *to != o {
-		return fmt.Errorf("%s contradicts %s, which another option says", o, *to)
-	}
-	if o != job.NotGiven {
-		*to = o
-	}
-	return nil
+	return agree(to, o, "%s contradicts %s, which another option says")
 }
 
 // Numbering is in which order ranks are numbered over the nodes.
@@ -102,24 +94,16 @@ func rankBy(r *Request, v string) error {
 }
 
 func (r *Request) setPE(v string) error {
-	var n uint64
+	var n uint32
 	if err := SetCount(&n, v, cpuset.Max); err != nil {
 		return err
 	}
-	if pe := r.Binding.PE; pe != 0 && uint64(pe) != n {
-		return fmt.Errorf("%d cores per rank contradict %d", n, pe)
-	}
-	r.Binding.PE = uint32(n)
-	return nil
+	return agree(&r.Binding.PE, n, "%d cores per rank contradict %d")
 }
 
-// setPlane deals ranks to nodes, so many at a time.
+// setPlane deals ranks to nodes, so many at a time; 0: they are not dealt.
 func (r *Request) setPlane(n uint64) error {
-	if r.Plane != 0 && r.Plane != n {
-		return fmt.Errorf("ranks cannot be dealt by %d and by %d", n, r.Plane)
-	}
-	r.Plane = n
-	return nil
+	return agree(&r.Plane, n, "ranks cannot be dealt by %d and by %d")
 }
 
 // mapBy obeys slot, core, ppr:N:obj and the like, with their modifiers.
@@ -179,14 +163,12 @@ func (r *Request) perObject(n, word string) error {
 	if word == "node" {
 		return r.setPerNode(n)
 	}
-	var per uint64
-	if err := SetCount(&per, n, job.MaxRanks); err != nil {
+	if err := SetCount(&r.Binding.PerObj, n, job.MaxRanks); err != nil {
 		return err
 	}
 	if objectNames[word] <= job.Unbound {
 		return fmt.Errorf("%s is not known: write node, hwthread, core, l3cache, numa or package", Quote(word))
 	}
-	r.Binding.PerObj = uint32(per)
 	return decide(&r.Binding.Map, objectNames[word])
 }
 
@@ -286,7 +268,7 @@ func (r *Request) distributeNodes(word, pack string) error {
 	if word == "*" {
 		return nil
 	}
-	if err := r.numberBy(Numbering{Plane: plane}); err != nil || plane == 0 {
+	if err := r.numberBy(Numbering{Plane: plane}); err != nil {
 		return err
 	}
 	return r.setPlane(plane)

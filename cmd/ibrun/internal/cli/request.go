@@ -145,13 +145,9 @@ func NewRequest() *Request {
 }
 
 func (r *Request) warn(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	for _, w := range r.Warnings {
-		if w == text {
-			return
-		}
+	if text := fmt.Sprintf(format, args...); !slices.Contains(r.Warnings, text) {
+		r.Warnings = append(r.Warnings, text)
 	}
-	r.Warnings = append(r.Warnings, text)
 }
 
 // finish looks at what only the whole line can tell.
@@ -160,6 +156,7 @@ func (r *Request) finish() error {
 		return err
 	}
 	several := len(r.Segments) > 1 && r.Segments[0].Hosts.Named()
+	events := r.Launch.TraceEvents
 	for _, c := range []struct {
 		both bool
 		text string
@@ -217,6 +214,9 @@ func (r *Request) finish() error {
 				"nodes read their own topology"},
 		{r.fanout != "" && r.Tree != "auto" && r.Tree != "kary" && r.Tree != "kary:"+r.fanout,
 			"--fanout contradicts --tree " + r.Tree + ": write --tree kary:" + r.fanout},
+		{r.Trace != "" && r.Trace == r.Report, "--trace and --report both write " + r.Trace + ": name two files"},
+		{events != "" && events == r.Trace, "--trace and --trace-events both write " + events + ": name two files"},
+		{events != "" && events == r.Report, "--report and --trace-events both write " + events + ": name two files"},
 	} {
 		if c.both {
 			return exit.Usagef("%s", c.text)
@@ -236,9 +236,6 @@ func (r *Request) finish() error {
 	} else if err != nil {
 		return exit.Usagef("option --tree: %v", err)
 	}
-	if err := r.checkViews(); err != nil {
-		return err
-	}
 	if r.KeepGoing {
 		r.KillOnBad = false
 	}
@@ -256,22 +253,6 @@ func (r *Request) placesRanks() bool {
 		b.Bind > job.Unbound ||
 		r.Plane+r.PerNode+r.Offset > 0 || r.Evenly || r.ByLoad || r.Numbering.Set ||
 		r.Nodes.Least+r.NodesOrPerNode.Least > 0
-}
-
-func (r *Request) WantsViews() bool { return r.Timing || r.Trace != "" || r.Report != "" }
-
-// checkViews finds what cannot go together.
-func (r *Request) checkViews() error {
-	events := r.Launch.TraceEvents
-	switch {
-	case r.Trace != "" && r.Trace == r.Report:
-		return exit.Usagef("--trace and --report both write %s: name two files", r.Trace)
-	case events != "" && events == r.Trace:
-		return exit.Usagef("--trace and --trace-events both write %s: name two files", events)
-	case events != "" && events == r.Report:
-		return exit.Usagef("--report and --trace-events both write %s: name two files", events)
-	}
-	return nil
 }
 
 // checkDoctor refuses what an examination does not do.

@@ -26,11 +26,7 @@ func (r *Request) setPerNode(v string) error {
 	if err := SetCount(&n, v, job.MaxRanks); err != nil {
 		return err
 	}
-	if r.PerNode != 0 && r.PerNode != n {
-		return fmt.Errorf("%d ranks per node contradict %d", n, r.PerNode)
-	}
-	r.PerNode = n
-	return nil
+	return agree(&r.PerNode, n, "%d ranks per node contradict %d")
 }
 
 func (r *Request) setStdin(v string) error {
@@ -38,11 +34,7 @@ func (r *Request) setStdin(v string) error {
 	if v != "all" && v != "none" && v != "0" && SetCount(&n, v, 1<<32-1) != nil {
 		return fmt.Errorf("%s is not known: write a rank, all or none", Quote(v))
 	}
-	if r.Stdin != "" && r.Stdin != v {
-		return fmt.Errorf("%s contradicts --stdin %s", v, r.Stdin)
-	}
-	r.Stdin = v
-	return nil
+	return agree(&r.Stdin, v, "%s contradicts --stdin %s")
 }
 
 func (r *Request) setLauncher(v string) error {
@@ -90,16 +82,12 @@ func fileName(to *string, v string) error {
 }
 
 func (r *Request) setFanout(v string) error {
-	var n uint64
 	r.fanout = v
-	return SetCount(&n, v, 1<<20)
+	return SetCount(new(uint64), v, 1<<20)
 }
 
 func (r *Request) setBatch(v string) error {
-	var n uint64
-	err := SetCount(&n, v, 1<<16)
-	r.Launch.Batch = uint32(n)
-	return err
+	return SetCount(&r.Launch.Batch, v, 1<<16)
 }
 
 // openMPI obeys --mca KEY VALUE: the few that mean something to ibrun, and
@@ -164,23 +152,16 @@ func outFile(to *string, v string) error {
 var mpiWords = []string{"auto", "mpich", "openmpi", "pmi", "pmi2", "pmix", "charm", "none"}
 
 func (r *Request) setMPI(v string) error {
+	r.MPI = map[string]job.MPI{
+		"auto": job.MPIAuto, "mpich": job.MPIPlain, "pmi": job.MPIPlain, "pmi2": job.MPIPlain, "openmpi": job.MPIOpen,
+		"pmix": job.MPIPMIx, "charm": job.MPICharm, "none": job.MPINone,
+	}[v]
 	r.MPIGiven = ""
-	switch v {
-	case "auto":
-		r.MPI = job.MPIAuto
-	case "pmi", "pmi2", "mpich":
-		r.MPI, r.MPIGiven = job.MPIPlain, "--mpi "+v
-	case "openmpi":
-		r.MPIGiven = "--mpi openmpi"
-		if r.MPI = job.MPIOpen; libpmi.Image() == nil {
-			return libpmi.ErrNone
-		}
-	case "pmix":
-		r.MPI, r.MPIGiven = job.MPIPMIx, "--mpi pmix"
-	case "charm":
-		r.MPI, r.MPIGiven = job.MPICharm, "--mpi charm"
-	case "none":
-		r.MPI = job.MPINone
+	if v != "auto" && v != "none" {
+		r.MPIGiven = "--mpi " + v
+	}
+	if r.MPI == job.MPIOpen && libpmi.Image() == nil {
+		return libpmi.ErrNone
 	}
 	return nil
 }
@@ -191,8 +172,7 @@ func (r *Request) setCCSPort(v string) error {
 	if err != nil {
 		return fmt.Errorf("%s is no port: write a number from 0, which is any, to 65535", Quote(v))
 	}
-	port := uint16(n)
-	r.CCSPort = &port
+	r.CCSPort = new(uint16(n))
 	return nil
 }
 

@@ -174,7 +174,7 @@ func (p *Plan) draft(r *cli.Request, how job.LaunchOptions, at Surroundings) (jo
 	for n, l := range at.Limits {
 		draft.Limits = append(draft.Limits, job.Limit{Resource: uint8(n), Soft: l.Soft, Hard: l.Hard})
 	}
-	draft.Launch.Timed = r.WantsViews()
+	draft.Launch.Timed = r.Timing || r.Trace != "" || r.Report != ""
 	if name := how.TraceEvents; name != "" {
 		draft.Launch.TraceEvents = absolute(name, at.Cwd)
 	}
