@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 	"time"
 
 	"ibrun/internal/exit"
@@ -116,7 +117,7 @@ func Read(p Process, only string) (*Allocation, error) {
 	var hidden error
 	for i := range allocators {
 		m := &allocators[i]
-		if only != "" && m.word != only || !p.hasAny(m.signs) {
+		if sign, _ := p.first(m.signs...); sign == "" || only != "" && m.word != only {
 			continue
 		}
 		a, err := m.read(m, p)
@@ -175,9 +176,38 @@ func (p Process) first(names ...string) (name, value string) {
 	return "", ""
 }
 
-func (p Process) hasAny(names []string) bool {
-	name, _ := p.first(names...)
-	return name != ""
+// agrees compares the number that a variable has with the one that source has. A variable that is not set agrees.
+func (p Process) agrees(variable string, most uint64, source string, have uint64) error {
+	v := p.get(variable)
+	if variable == "" || v == "" {
+		return nil
+	}
+	n, err := number(v, most)
+	if err == nil && uint64(n) != have {
+		err = fmt.Errorf("%s has %d", source, have)
+	}
+	if err != nil {
+		return bad(variable, v, err)
+	}
+	return nil
+}
+
+// taskOf reads which task of a step this process is. The variables tasks and task have the number of tasks and that of
+// this process.
+func (a *Allocation) taskOf(p Process, step, tasks, task string) (err error) {
+	if v := p.get(tasks); v != "" {
+		if a.Tasks, err = number(v, job.MaxRanks); err != nil {
+			return bad(tasks, v, err)
+		}
+	}
+	if v := p.get(task); v != "" && a.Tasks > 0 {
+		n, err := strconv.ParseUint(v, 10, 32)
+		if err != nil || n >= uint64(a.Tasks) {
+			return bad(task, v, fmt.Errorf("not a task of a %s of %d", step, a.Tasks))
+		}
+		a.Task = uint32(n)
+	}
+	return nil
 }
 
 // bad is the error for a variable whose value cannot be right.

@@ -2,10 +2,8 @@ package alloc
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
-	"time"
 
 	"ibrun/internal/hostlist"
 	"ibrun/internal/job"
@@ -75,14 +73,6 @@ func spread(all []Hosts, of []repeated, set func(*Hosts, uint32)) ([]Hosts, erro
 	return out, nil
 }
 
-// sum is the total over all hosts.
-func sum(of []repeated) (total uint64) {
-	for _, c := range of {
-		total += uint64(c.value) * uint64(c.times)
-	}
-	return total
-}
-
 // bare makes hosts of names, with a slot each.
 func bare(entries []hostlist.Entry) []Hosts {
 	all := make([]Hosts, len(entries))
@@ -122,13 +112,4 @@ func (t *tally) add(name string, slots, cpus uint32) error {
 	}
 	h.Slots, h.CPUs = h.Slots+slots, h.CPUs+cpus
 	return nil
-}
-
-// moment reads a time as seconds since 1970.
-func moment(text string) (time.Time, error) {
-	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil || n > math.MaxUint32 {
-		return time.Time{}, fmt.Errorf("not a time in seconds since 1970, at most %d", uint32(math.MaxUint32))
-	}
-	return time.Unix(int64(n), 0).UTC(), nil
 }

@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
-	"sort"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,8 +40,10 @@ func readFlux(m *allocator, p Process) (*Allocation, error) {
 			return nil, bad("FLUX_JOB_ID", a.ID, errors.New("not the number of a job"))
 		}
 		question = []string{"flux", "job", "info", a.ID, "R"}
-		if err := a.fluxTask(p); err != nil {
-			return nil, err
+		if p.get("FLUX_TASK_RANK") != "" {
+			if err := a.taskOf(p, "job", "FLUX_JOB_SIZE", "FLUX_TASK_RANK"); err != nil {
+				return nil, err
+			}
 		}
 	}
 	a.Source = strings.Join(question, " ")
@@ -57,24 +59,6 @@ func readFlux(m *allocator, p Process) (*Allocation, error) {
 	return a, nil
 }
 
-// fluxTask reads which task of its job this process is.
-func (a *Allocation) fluxTask(p Process) (err error) {
-	const tasks, task = "FLUX_JOB_SIZE", "FLUX_TASK_RANK"
-	v := p.get(tasks)
-	if v == "" || p.get(task) == "" {
-		return nil
-	}
-	if a.Tasks, err = number(v, job.MaxRanks); err != nil {
-		return bad(tasks, v, err)
-	}
-	n, err := strconv.ParseUint(p.get(task), 10, 32)
-	if err != nil || n >= uint64(a.Tasks) {
-		return bad(task, p.get(task), fmt.Errorf("not a task of a job of %d", a.Tasks))
-	}
-	a.Task = uint32(n)
-	return nil
-}
-
 // fluxHosts reads hosts, and as slots the cores of each.
 func (a *Allocation) fluxHosts(answer []byte) error {
 	var r resourceSet
@@ -88,12 +72,8 @@ func (a *Allocation) fluxHosts(answer []byte) error {
 	if err != nil {
 		return err
 	}
-	type stretch struct {
-		first int // rank of a broker; hosts are in the order of these
-		of    repeated
-	}
 	hosts := count(bare(entries))
-	var all []stretch
+	of := map[int]uint32{} // cores, by the rank of a broker; hosts are in the order of these
 	for _, l := range r.Execution.Lite {
 		ranks, err := idSet(l.Rank)
 		if err != nil {
@@ -103,37 +83,33 @@ func (a *Allocation) fluxHosts(answer []byte) error {
 		if err != nil {
 			return err
 		}
-		if uint64(len(all)+ranks.Len()) > hosts {
-			return fmt.Errorf("%d brokers or more, and %d hosts", len(all)+ranks.Len(), hosts)
+		if uint64(len(of)+ranks.Len()) > hosts {
+			return fmt.Errorf("%d brokers or more, and %d hosts", len(of)+ranks.Len(), hosts)
 		}
 		if cores.Len() > job.MaxRanksOnNode {
 			return fmt.Errorf("%d cores of a host, at most %d are possible", cores.Len(), job.MaxRanksOnNode)
 		}
 		for rank := range ranks.All() {
-			all = append(all, stretch{rank, repeated{value: uint32(cores.Len()), times: 1}})
+			if of[rank] > 0 {
+				return fmt.Errorf("broker %d twice", rank)
+			}
+			of[rank] = uint32(cores.Len())
 		}
 	}
-	if len(all) == 0 {
+	if len(of) == 0 {
 		return errors.New("no cores")
 	}
-	sort.Slice(all, func(i, j int) bool { return all[i].first < all[j].first })
+	brokers := slices.Sorted(maps.Keys(of))
 	var each []repeated
-	for i, s := range all {
-		switch {
-		case i > 0 && s.first == all[i-1].first:
-			return fmt.Errorf("broker %d twice", s.first)
-		case i > 0 && each[len(each)-1].value == s.of.value:
-			each[len(each)-1].times++
-		default:
-			each = append(each, s.of)
+	for _, b := range brokers {
+		if last := len(each) - 1; last >= 0 && each[last].value == of[b] {
+			each[last].times++
+		} else {
+			each = append(each, repeated{of[b], 1})
 		}
 	}
 	a.Hosts, err = spread(bare(entries), each, func(h *Hosts, n uint32) { h.Slots, h.CPUs = n, n })
 	if err == nil {
-		brokers := make([]int, len(all))
-		for i, s := range all {
-			brokers[i] = s.first
-		}
 		a.Numbers = numbered(a.Hosts, brokers)
 	}
 	if e := r.Execution.Expiration; err == nil && e > 0 && e <= math.MaxUint32 {

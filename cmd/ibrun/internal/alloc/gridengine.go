@@ -1,8 +1,8 @@
 package alloc
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 	"strings"
 
 	"ibrun/internal/hostlist"
@@ -29,7 +29,12 @@ func readGridEngine(m *allocator, p Process) (*Allocation, error) {
 		if a.Hosts, err = p.queues(m, file); err != nil {
 			return nil, err
 		}
-		return a, sumOfSlots(p, a.Hosts)
+		slots := uint64(0)
+		for _, h := range a.Hosts {
+			slots += uint64(h.Slots)
+		}
+		return a, cmp.Or(p.agrees("NSLOTS", job.MaxRanks, file, slots),
+			p.agrees("NHOSTS", job.MaxRanks, file, uint64(len(a.Hosts))))
 	}
 	slots := p.get("NSLOTS")
 	if slots == "" || p.get("SGE_ROOT") == "" || p.get("JOB_ID") == "" {
@@ -47,38 +52,11 @@ func readGridEngine(m *allocator, p Process) (*Allocation, error) {
 // queues reads a line for each queue instance: host, slots, queue, and more that is not needed. A
 // host may have several queues.
 func (p Process) queues(m *allocator, file string) ([]Hosts, error) {
-	var t tally
-	err := p.eachLine(m, file, func(words []string) error {
+	return p.eachLine(m, file, func(words []string) (slots, cpus uint32, err error) {
 		if len(words) < 2 {
-			return errors.New("no number of slots behind the host")
+			return 0, 0, errors.New("no number of slots behind the host")
 		}
-		slots, err := number(words[1], job.MaxRanksOnNode)
-		if err != nil {
-			return err
-		}
-		return t.add(words[0], slots, 0)
+		slots, err = number(words[1], job.MaxRanksOnNode)
+		return slots, 0, err
 	})
-	return t.hosts, err
-}
-
-// sumOfSlots compares the file with the numbers that Grid Engine sets beside it.
-func sumOfSlots(p Process, all []Hosts) error {
-	slots := uint64(0)
-	for _, h := range all {
-		slots += uint64(h.Slots)
-	}
-	for name, have := range map[string]uint64{"NSLOTS": slots, "NHOSTS": uint64(len(all))} {
-		v := p.get(name)
-		if v == "" {
-			continue
-		}
-		n, err := number(v, job.MaxRanks)
-		if err == nil && uint64(n) != have {
-			err = fmt.Errorf("PE_HOSTFILE has %d", have)
-		}
-		if err != nil {
-			return bad(name, v, err)
-		}
-	}
-	return nil
 }

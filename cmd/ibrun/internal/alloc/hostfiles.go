@@ -42,41 +42,46 @@ func isPBSJob(id string) bool {
 	return job.ShellSafe(strings.NewReplacer("[", "", "]", "").Replace(id))
 }
 
-// lines reads the file that a variable names.
+// lines reads the file that a variable names: a host on each line, once for each slot.
 func (p Process) lines(m *allocator, variable string) ([]Hosts, error) {
-	var t tally
-	err := p.eachLine(m, variable, func(words []string) error {
+	return p.eachLine(m, variable, func(words []string) (slots, cpus uint32, err error) {
 		if len(words) != 1 {
-			return fmt.Errorf("%d words: a line has the name of a host", len(words))
+			err = fmt.Errorf("%d words: a line has the name of a host", len(words))
 		}
-		return t.add(words[0], 1, 0)
+		return 1, 0, err
 	})
-	return t.hosts, err
 }
 
-// eachLine calls a function for each line of the file that a variable names, with its words. An
-// error is about the variable, file and line. A file without lines is an error.
-func (p Process) eachLine(m *allocator, variable string, line func(words []string) error) error {
+// eachLine reads the file that a variable names, whose lines begin with the name of a host. line returns the slots and
+// CPUs that the words of a line add to it. An error is about the variable, file and line. A file without lines is an
+// error.
+func (p Process) eachLine(m *allocator, variable string, line func(words []string) (slots, cpus uint32, err error)) (
+	[]Hosts, error,
+) {
 	name, content, err := p.file(m, variable)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	some := false
-	for n, text := 1, []byte(nil); len(content) > 0; n++ {
-		text, content, _ = bytes.Cut(content, []byte("\n"))
+	var t tally
+	n := 0
+	for text := range bytes.Lines(content) {
+		n++
 		words := strings.Fields(string(text))
 		if len(words) == 0 {
 			continue
 		}
-		some = true
-		if err := line(words); err != nil {
-			return bad(variable, name, fmt.Errorf("line %d: %w", n, err))
+		slots, cpus, err := line(words)
+		if err == nil {
+			err = t.add(words[0], slots, cpus)
+		}
+		if err != nil {
+			return nil, bad(variable, name, fmt.Errorf("line %d: %w", n, err))
 		}
 	}
-	if !some {
-		return bad(variable, name, errors.New("no host in this file"))
+	if len(t.hosts) == 0 {
+		return nil, bad(variable, name, errors.New("no host in this file"))
 	}
-	return nil
+	return t.hosts, nil
 }
 
 // hostFile reads the host file of another launcher. It is in the user's format, and names where

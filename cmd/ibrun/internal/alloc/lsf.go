@@ -64,17 +64,14 @@ func lsfHosts(words []string, counted bool) ([]Hosts, error) {
 // affinity reads a file with a line for each task: host, CPUs, and what memory it may use. The
 // number of CPUs counts. Their names do not: each agent reads what its node allows.
 func (p Process) affinity(m *allocator, variable string) ([]Hosts, error) {
-	var t tally
-	err := p.eachLine(m, variable, func(words []string) error {
-		cpus := uint32(0)
+	return p.eachLine(m, variable, func(words []string) (slots, cpus uint32, err error) {
 		if len(words) > 1 {
 			set, err := cpuset.ParseList(words[1])
 			if err != nil {
-				return fmt.Errorf("%q is not a list of CPUs", clip(words[1]))
+				return 0, 0, fmt.Errorf("%q is not a list of CPUs", clip(words[1]))
 			}
 			cpus = uint32(set.Len())
 		}
-		return t.add(words[0], 1, cpus)
+		return 1, cpus, nil
 	})
-	return t.hosts, err
 }

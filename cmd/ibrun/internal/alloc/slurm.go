@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"ibrun/internal/hostlist"
 	"ibrun/internal/job"
@@ -33,13 +34,19 @@ func readSlurm(m *allocator, p Process) (*Allocation, error) {
 		return nil, bad(name, id, errors.New("not the number of a job"))
 	}
 	a.ID = id
-	if err := a.slurmTimes(p); err != nil {
-		return nil, err
+	const end = "SLURM_JOB_END_TIME" // which Slurm tells since 23.02
+	if v := p.get(end); v != "" {
+		n, err := strconv.ParseUint(v, 10, 32)
+		if err != nil {
+			return nil, bad(end, v, fmt.Errorf("not a time in seconds since 1970, at most %d", uint32(math.MaxUint32)))
+		}
+		a.End = time.Unix(int64(n), 0).UTC()
 	}
 	if err := a.slurmTask(p); err != nil {
 		return nil, err
 	}
-	shell := asShell(p, a.Tasks)
+	// One task with a terminal is a user's shell (srun --pty bash), which is for the whole job.
+	shell := a.Tasks == 1 && p.get("SLURM_PTY_PORT") != ""
 	groups, err := slurmGroups(p, a.Tasks > 0 && !shell)
 	if err != nil {
 		return nil, err
@@ -79,17 +86,6 @@ func readSlurm(m *allocator, p Process) (*Allocation, error) {
 	return a, nil
 }
 
-// slurmTimes reads when the job ends, which Slurm tells since 23.02.
-func (a *Allocation) slurmTimes(p Process) (err error) {
-	const variable = "SLURM_JOB_END_TIME"
-	if v := p.get(variable); v != "" {
-		if a.End, err = moment(v); err != nil {
-			return bad(variable, v, err)
-		}
-	}
-	return nil
-}
-
 // slurmTask reads which task of a step this process is.
 func (a *Allocation) slurmTask(p Process) error {
 	name, id := p.first("SLURM_STEP_ID", "SLURM_STEPID")
@@ -103,25 +99,8 @@ func (a *Allocation) slurmTask(p Process) error {
 	if n >= firstReserved {
 		return nil
 	}
-	const tasks, task = "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"
-	if v := p.get(tasks); v != "" {
-		if a.Tasks, err = number(v, job.MaxRanks); err != nil {
-			return bad(tasks, v, err)
-		}
-	}
-	if v := p.get(task); v != "" && a.Tasks > 0 {
-		n, err := strconv.ParseUint(v, 10, 32)
-		if err != nil || n >= uint64(a.Tasks) {
-			return bad(task, v, fmt.Errorf("not a task of a step of %d", a.Tasks))
-		}
-		a.Task = uint32(n)
-	}
-	return nil
+	return a.taskOf(p, "step", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID")
 }
-
-// asShell reports whether a step is a user's shell on a node of the job (srun --pty bash): one
-// task with a terminal. The shell is for the whole job.
-func asShell(p Process, tasks uint32) bool { return tasks == 1 && p.get("SLURM_PTY_PORT") != "" }
 
 // slurmGroup is the variables of one part of a job: of the whole job, of one step, or of one
 // component of a heterogeneous job. A variable that does not exist is "".
@@ -173,7 +152,10 @@ func (a *Allocation) addGroup(p Process, g slurmGroup, shell bool) error {
 		return bad(g.list, list, err)
 	}
 	hosts := bare(entries)
-	if err := sameNumber(p, g.list, hosts); err != nil {
+	beside := map[string]string{
+		"SLURM_JOB_NODELIST": "SLURM_JOB_NUM_NODES", "SLURM_STEP_NODELIST": "SLURM_STEP_NUM_NODES",
+	}[g.list]
+	if err := p.agrees(beside, hostlist.MaxHosts, g.list, count(hosts)); err != nil {
 		return err
 	}
 	each := uint32(1)
@@ -183,26 +165,15 @@ func (a *Allocation) addGroup(p Process, g slurmGroup, shell bool) error {
 		}
 		a.CPUsPerTask = each
 	}
-	cpus, err := p.counts(g.cpus)
+	hosts, err = p.spread(hosts, g.cpus, func(h *Hosts, n uint32) { h.CPUs, h.Slots = n, max(1, n/each) })
 	if err != nil {
 		return err
-	}
-	if cpus != nil {
-		if hosts, err = spread(hosts, cpus, func(h *Hosts, n uint32) {
-			h.CPUs, h.Slots = n, max(1, n/each)
-		}); err != nil {
-			return bad(g.cpus, p.get(g.cpus), err)
-		}
 	}
 	used := g.cpus
-	tasks, err := p.counts(g.tasks)
-	if err != nil {
-		return err
-	}
-	if tasks != nil && !(shell && sum(tasks) == 1) {
+	if v := p.get(g.tasks); v != "" && !(shell && v == "1") {
 		used = g.tasks
-		if hosts, err = spread(hosts, tasks, func(h *Hosts, n uint32) { h.Slots = n }); err != nil {
-			return bad(g.tasks, p.get(g.tasks), err)
+		if hosts, err = p.spread(hosts, g.tasks, func(h *Hosts, n uint32) { h.Slots = n }); err != nil {
+			return err
 		}
 	}
 	if a.Hosts = append(a.Hosts, hosts...); a.Source == "" {
@@ -214,35 +185,20 @@ func (a *Allocation) addGroup(p Process, g slurmGroup, shell bool) error {
 	return nil
 }
 
-// counts reads a variable with numbers per host. It is nil if the variable is not set.
-func (p Process) counts(name string) ([]repeated, error) {
-	v := p.get(name)
-	if name == "" || v == "" {
-		return nil, nil
+// spread sets a number for each host by a variable with numbers per host, if there is one.
+func (p Process) spread(hosts []Hosts, variable string, set func(*Hosts, uint32)) ([]Hosts, error) {
+	v := p.get(variable)
+	if variable == "" || v == "" {
+		return hosts, nil
 	}
-	all, err := counts(v)
-	if err != nil {
-		return nil, bad(name, v, err)
-	}
-	return all, nil
-}
-
-// sameNumber compares a list with the number of nodes that Slurm sets beside it.
-func sameNumber(p Process, list string, hosts []Hosts) error {
-	name, beside := map[string]string{
-		"SLURM_JOB_NODELIST": "SLURM_JOB_NUM_NODES", "SLURM_STEP_NODELIST": "SLURM_STEP_NUM_NODES",
-	}[list], ""
-	if beside = p.get(name); name == "" || beside == "" {
-		return nil
-	}
-	n, err := number(beside, hostlist.MaxHosts)
-	if err == nil && uint64(n) != count(hosts) {
-		err = fmt.Errorf("%s has %d", list, count(hosts))
+	each, err := counts(v)
+	if err == nil {
+		hosts, err = spread(hosts, each, set)
 	}
 	if err != nil {
-		return bad(name, beside, err)
+		return nil, bad(variable, v, err)
 	}
-	return nil
+	return hosts, nil
 }
 
 // slurmStarter is srun for agents: a step beside those of the user, with all that the job has on
