@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -22,7 +23,7 @@ func (j *verdict) same() {
 		names[key] = append(names[key], n.Name)
 	}
 	j.machines = once
-	for _, key := range sorted(names) {
+	for _, key := range slices.Sorted(maps.Keys(names)) {
 		if len(names[key]) > 1 {
 			j.find(Note, "name", "these are names of one machine", "", names[key]...)
 		}
@@ -74,7 +75,7 @@ func (j *verdict) networks() {
 	j.unequal(Warning, "data path", "speed differs", "ethtool INTERFACE; another interface may be meant: --iface",
 		speeds)
 	j.unequal(Error, "data path", "kind of address differs", "name networks that all have: --iface 10.0.0.0/8", kinds)
-	for _, addr := range sorted(owners) {
+	for _, addr := range slices.Sorted(maps.Keys(owners)) {
 		names := owners[addr]
 		if len(names) < 2 {
 			continue

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -128,7 +129,7 @@ func (j *verdict) verbs(n *Node) {
 	r := n.Report
 	v := r.Verbs
 	if len(r.HCAs) == 0 {
-		if j.want.IB || v.Deaf == "" {
+		if j.wantIB || v.Deaf == "" {
 			text := "no RDMA device"
 			if v.Deaf != "" {
 				text += "; the kernel says: " + v.Deaf
@@ -175,7 +176,7 @@ func (j *verdict) verbs(n *Node) {
 				"HOST ulimit -l", n.Name)
 	}
 	for _, h := range r.HCAs {
-		if v.Deaf == "" && !listed(v.Listed, h.Name) {
+		if v.Deaf == "" && !slices.ContainsFunc(v.Listed, func(l Listed) bool { return l.Name == h.Name }) {
 			j.find(worth, h.Name,
 				"it is in sysfs, but the kernel does not list it here: it belongs to another network namespace",
 				"rdma system; rdma dev", n.Name)
@@ -184,15 +185,6 @@ func (j *verdict) verbs(n *Node) {
 	if v.Deaf != "" {
 		j.find(worth, "netlink", "sysfs has devices, but the kernel does not list them: "+v.Deaf, "rdma dev", n.Name)
 	}
-}
-
-func listed(all []Listed, name string) bool {
-	for _, l := range all {
-		if l.Name == name {
-			return true
-		}
-	}
-	return false
 }
 
 func (l Limit) hard() string {

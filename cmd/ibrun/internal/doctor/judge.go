@@ -30,15 +30,10 @@ type Finding struct {
 	Hint     string   `json:"hint"` // a command to try; empty: there is nothing to do
 }
 
-// Want is what the user means to run.
-type Want struct {
-	IB bool // --fabric ib: what keeps verbs from working is an error
-}
-
 // Judge says what is wrong with nodes, the worst first. What several nodes have
-// is one finding.
-func Judge(nodes []Node, want Want) []Finding {
-	j := &verdict{want: want, at: map[string]int{}}
+// is one finding. With wantIB (--fabric ib), what keeps verbs from working is an error.
+func Judge(nodes []Node, wantIB bool) []Finding {
+	j := &verdict{wantIB: wantIB, at: map[string]int{}}
 	order := map[string]int{}
 	for i := range nodes {
 		n := &nodes[i]
@@ -73,7 +68,7 @@ func Count(findings []Finding) (count [Error + 1]int) {
 
 // verdict is the findings so far.
 type verdict struct {
-	want     Want
+	wantIB   bool
 	found    []Finding
 	at       map[string]int // index in found, by all but the nodes
 	machines []*Node        // with a report, and each machine once
@@ -93,7 +88,7 @@ func (j *verdict) find(s Severity, subject, text, hint string, names ...string) 
 // forVerbs is the severity of what keeps verbs from working: an error for
 // those who asked for them.
 func (j *verdict) forVerbs(other Severity) Severity {
-	if j.want.IB {
+	if j.wantIB {
 		return Error
 	}
 	return other

@@ -228,7 +228,7 @@ func TestJudge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			nodes := []Node{healthy(1), healthy(2), healthy(3)}
 			c.change(nodes)
-			found := Judge(nodes, Want{IB: c.ib})
+			found := Judge(nodes, c.ib)
 			want := c.want
 			if !strings.Contains(strings.Join(want, " "), "mlx5_0:2") {
 				want = append(want, quiet)
@@ -284,7 +284,7 @@ func TestManyNodes(t *testing.T) {
 		n.Report.Addrs, n.Report.Host = nil, n.Name
 		nodes = append(nodes, n)
 	}
-	found := Judge(nodes, Want{})
+	found := Judge(nodes, false)
 	require.Len(t, found, 2, lines(found))
 	require.Equal(t, "node[0001-0100],node[0102-0200]", Fold(found[0].Nodes))
 	require.Equal(t, "node0101", Fold(found[1].Nodes))

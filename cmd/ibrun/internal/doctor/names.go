@@ -14,27 +14,18 @@ func Fold(names []string) string {
 	for _, name := range names {
 		runs = append(runs, numbered(name))
 	}
-	var parts []string
-	for _, r := range job.NewNodes(0, runs).Runs() {
-		parts = append(parts, r.String())
-	}
-	return strings.Join(parts, ",")
+	return job.NewNodes(0, runs).HostList()
 }
 
 // numbered takes a name apart at its last number. An address has none, since
 // its numbers are no range.
 func numbered(name string) job.Run {
-	end := len(name)
-	if strings.Trim(name, "0123456789.:abcdefABCDEF") == "" && strings.ContainsAny(name, ".:") {
+	const digits = "0123456789"
+	end := strings.LastIndexAny(name, digits) + 1
+	if strings.Trim(name, digits+".:abcdefABCDEF") == "" && strings.ContainsAny(name, ".:") {
 		end = 0
 	}
-	for end > 0 && (name[end-1] < '0' || name[end-1] > '9') {
-		end--
-	}
-	at := end
-	for at > 0 && name[at-1] >= '0' && name[at-1] <= '9' && end-at < 18 {
-		at--
-	}
+	at := max(len(strings.TrimRight(name[:end], digits)), end-18)
 	n, err := strconv.ParseUint(name[at:end], 10, 63)
 	if err != nil {
 		return job.Run{Prefix: name, Count: 1}

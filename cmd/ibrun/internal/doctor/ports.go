@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -142,7 +143,7 @@ func (j *verdict) guids() {
 		what  string
 		found map[string][]string
 	}{{"node", nodes}, {"port", ports}} {
-		for _, guid := range sorted(c.found) {
+		for _, guid := range slices.Sorted(maps.Keys(c.found)) {
 			if names := c.found[guid]; len(names) > 1 {
 				j.find(Error, c.what+" GUID", fmt.Sprintf("%s is the %s GUID of several devices", guid, c.what),
 					"flash one of them anew, or restart the virtual machine with its own: ibstat; mlxconfig", names...)
@@ -221,35 +222,26 @@ func (j *verdict) alike(name string, ports []portOfNode) {
 
 // shared finds ports that no partition has in common.
 func (j *verdict) shared(name string, up []portOfNode) {
-	var common map[uint16]bool
+	var common []uint16
 	var all values
 	for _, s := range up {
 		if !s.port.Infiniband() || len(s.port.PKeys) == 0 {
 			continue
 		}
-		have, texts := map[uint16]bool{}, []string{}
+		var have []uint16
+		var texts []string
 		for _, key := range s.port.PKeys {
-			have[key&^fullMember] = common == nil || common[key&^fullMember]
+			have = append(have, key&^fullMember)
 			texts = append(texts, fmt.Sprintf("%#04x", key))
 		}
-		all.add(strings.Join(texts, "+"), s.node.Name)
-		common = map[uint16]bool{}
-		for key, ok := range have {
-			if ok {
-				common[key] = true
-			}
+		if all == nil {
+			common = have
 		}
+		common = slices.DeleteFunc(common, func(key uint16) bool { return !slices.Contains(have, key) })
+		all.add(strings.Join(texts, "+"), s.node.Name)
 	}
-	if common != nil && len(common) == 0 {
+	if all != nil && len(common) == 0 {
 		j.find(j.forVerbs(Warning), name, "no partition (pkey) is shared by all: "+all.text(),
 			"see the subnet manager's partitions.conf: smpquery pkeys", all.names()...)
 	}
-}
-
-func sorted(m map[string][]string) (keys []string) {
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

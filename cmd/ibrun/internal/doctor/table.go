@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"text/tabwriter"
 )
 
 // row is nodes that are alike, and what they are like. What is never quite
@@ -141,20 +142,14 @@ func (r row) lines() (lines [][]string) {
 
 // writeTable aligns the rows below their heads.
 func writeTable(b *strings.Builder, rows []row) {
+	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	lines := [][]string{heads}
 	for _, r := range rows {
 		lines = append(lines, r.lines()...)
 	}
-	width := make([]int, len(heads))
 	for _, cells := range lines {
-		for i, c := range cells {
-			width[i] = max(width[i], len(c))
-		}
+		empty := strings.Repeat("\t", len(heads)-len(cells)) // a line with fewer cells would end the columns
+		fmt.Fprintln(w, strings.Join(cells, "\t")+"\t"+empty)
 	}
-	for _, cells := range lines {
-		for i, c := range cells {
-			fmt.Fprintf(b, "%-*s  ", width[i], c)
-		}
-		b.WriteByte('\n')
-	}
+	_ = w.Flush() // a strings.Builder takes all
 }

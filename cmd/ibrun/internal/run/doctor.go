@@ -61,7 +61,7 @@ func Doctor(r *cli.Request, at plan.Surroundings, reporter *report.Reporter) (co
 	for _, name := range e.order {
 		nodes = append(nodes, *e.node[name])
 	}
-	found := doctor.Judge(nodes, doctor.Want{IB: r.Fabric == "ib"})
+	found := doctor.Judge(nodes, r.Fabric == "ib")
 	if r.Binding.Data {
 		err = doctor.WriteJSON(proc.ConsoleWriter(os.Stdout), nodes, found)
 	} else {
