@@ -144,7 +144,7 @@ func start(r *cli.Request, p *plan.Plan, at plan.Surroundings, reporter *report.
 	}
 	out, errs := proc.ConsoleWriter(os.Stdout), proc.ConsoleWriter(os.Stderr)
 	terminal := openTerminal(p.Job)
-	defer terminal.give()
+	defer terminal.Give()
 	if proc.IsTerminal(os.Stderr) && !r.Quiet {
 		hidden := func() bool { return proc.InBackground(os.Stderr) }
 		reporter.Progress = report.NewProgress(errs, hidden, p.Nodes.Len(), report.ProgressAfter)
@@ -160,7 +160,7 @@ func start(r *cli.Request, p *plan.Plan, at plan.Surroundings, reporter *report.
 	}
 	by.use(p, &cfg)
 	o, err := run.Job(p, at, cfg)
-	terminal.give()
+	terminal.Give()
 	reporter.LaunchOver()
 	reporter.Views.Finish(o)
 	if err != nil {

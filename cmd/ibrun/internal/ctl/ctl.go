@@ -3,6 +3,7 @@
 package ctl
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -40,7 +41,16 @@ const Help = `usage: ibrun ctl [VERB] [options]         (also: ibrunctl [VERB] [
   exec COMMAND ...  run a command on each node beside the ranks, as a daemon: the
                     job does not count it, and its end ends it; the exit code is
                     the largest of the daemons'
-` + pipeHelp + ccsHelp + `  attach            show what ranks print from now on, and the last 64 KiB
+  pipe RANK COMMAND ...
+                    run a command beside a rank; it reads standard input, and what it
+                    prints is printed, byte for byte
+  gdb RANK          attach a debugger to a rank, with this terminal; the rank goes on
+                    when the debugger ends
+  mpir              prepare for a debugger that attaches to ibrun and speaks MPIR: it
+                    finds all ranks
+  ccs [JOB] HANDLER < DATA
+                    send a request to a program of Charm++, and print the reply
+  attach            show what ranks print from now on, and the last 64 KiB
   grow HOSTS        start ranks on further hosts: n[9-12],x:4; the program has to call
                     Resize of the package ibrun
   shrink N          let the last N nodes leave the job, in the same way
@@ -76,9 +86,7 @@ func verb(word string) (ask string, signal int, ok bool) {
 		return "", 0, true
 	case "status", "ranks", "top":
 		return "look", 0, true
-	case "stacks", "attach", "end", "exec", "grow", "shrink", "mpir":
-		return word, 0, true
-	case "signal", "ccs", "pipe", "gdb":
+	case "stacks", "attach", "end", "exec", "grow", "shrink", "mpir", "signal", "ccs", "pipe", "gdb":
 		return word, 0, true
 	case "stop":
 		return "signal", int(unix.SIGSTOP), true
@@ -136,9 +144,11 @@ func parse(args []string) (r request, err error) {
 		case "--gdb":
 			r.gdb = value
 		case "--pe":
-			if err := r.setPE(value); err != nil {
-				return r, err
+			n, err := strconv.ParseInt(value, 10, 32)
+			if err != nil || n < 0 {
+				return r, exit.Usagef("--pe %s: a number from 0 on", value)
 			}
+			r.ask.PE = new(int32(n))
 		case "--rows":
 			if rows, err = strconv.ParseUint(value, 10, 32); err != nil {
 				return r, exit.Usagef("--rows %s: not a number", value)
@@ -169,40 +179,67 @@ func parse(args []string) (r request, err error) {
 		return r, exit.Usagef("only ctl exec has --per-rank and --hosts: see ibrun ctl --help")
 	case r.verb != "gdb" && r.gdb != "":
 		return r, exit.Usagef("only ctl gdb has --gdb: see ibrun ctl --help")
-	}
-	if words, err = r.parseRank(words); err != nil {
-		return r, err
-	}
-	if r.verb == "exec" {
-		r.ask.Rows = 0
-		if r.ask.Ranks != "" {
-			return r, exit.Usagef("ctl exec has no --ranks: see ibrun ctl --help")
-		}
-	}
-	if r.verb == "ccs" {
-		if err := r.ccs(words); err != nil {
-			return r, err
-		}
-		words = nil
-	} else if r.ask.PE != nil {
+	case r.verb != "ccs" && r.ask.PE != nil:
 		return r, exit.Usagef("only ctl ccs has --pe: see ibrun ctl --help")
 	}
-	if r.verb == "signal" {
+	err = r.take(words)
+	return r, err
+}
+
+// gdbVariable names the debugger of ctl gdb.
+const gdbVariable = "IBRUN_GDB"
+
+// take completes the request from the words after the verb.
+func (r *request) take(words []string) (err error) {
+	switch r.verb {
+	case "pipe", "gdb":
+		if len(words) != 1 || r.ask.Ranks != "" {
+			return exit.Usagef("ctl %s needs one rank: see ibrun ctl --help", r.verb)
+		}
+		r.ask.Ranks = words[0]
+		if r.verb == "gdb" {
+			r.ask.Command = strings.Fields(cmp.Or(r.gdb, os.Getenv(gdbVariable), "gdb -q"))
+		}
+	case "exec":
+		if r.ask.Ranks != "" {
+			return exit.Usagef("ctl exec has no --ranks: see ibrun ctl --help")
+		}
+	case "ccs":
+		if len(words) == 2 && r.job == "" {
+			r.job, words = words[0], words[1:]
+		}
 		if len(words) != 1 {
-			return r, exit.Usagef("ctl signal needs one signal: USR1, say")
+			return exit.Usagef("ctl ccs needs the name of one handler: see ibrun ctl --help")
 		}
-		if r.ask.Signal, err = signalOf(words[0]); err != nil {
-			return r, err
+		r.ask.Handler = words[0]
+	case "grow":
+		if len(words) != 1 || words[0] == "" {
+			return exit.Usagef("ctl grow needs one list of hosts: n[9-12],x:4, say")
 		}
-		words = nil
+		r.ask.Hosts = words[0]
+	case "shrink":
+		if len(words) != 1 {
+			return exit.Usagef("ctl shrink needs a number of nodes")
+		}
+		n, err := strconv.ParseUint(words[0], 10, 32)
+		if err != nil || n == 0 {
+			return exit.Usagef("ctl shrink %s: not a number of nodes", words[0])
+		}
+		r.ask.Nodes = uint32(n)
+	case "signal":
+		if len(words) != 1 {
+			return exit.Usagef("ctl signal needs one signal: USR1, say")
+		}
+		r.ask.Signal, err = signalOf(words[0])
+		return err
+	default:
+		if len(words) > 0 {
+			return exit.Usagef("ctl %s: what is %q? see ibrun ctl --help", r.verb, words[0])
+		}
+		return nil
 	}
-	if words, err = r.parseSize(words); err != nil {
-		return r, err
-	}
-	if len(words) > 0 {
-		return r, exit.Usagef("ctl %s: what is %q? see ibrun ctl --help", r.verb, words[0])
-	}
-	return r, nil
+	r.ask.Rows = 0
+	return nil
 }
 
 func signalOf(word string) (int, error) {

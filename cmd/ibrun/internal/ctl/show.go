@@ -35,7 +35,7 @@ func (r *request) list(stdout io.Writer) error {
 			continue
 		}
 		if r.json {
-			if err := inJSON(stdout, control.Response{Job: j}); err != nil {
+			if err := json.NewEncoder(stdout).Encode(control.Response{Job: j}); err != nil {
 				return err
 			}
 			continue
@@ -47,14 +47,6 @@ func (r *request) list(stdout io.Writer) error {
 	return nil
 }
 
-func inJSON(w io.Writer, v any) error {
-	line, err := json.Marshal(v)
-	if err == nil {
-		_, err = w.Write(append(line, '\n'))
-	}
-	return err
-}
-
 // show prints one response.
 func (r *request) show(c *control.Client, stdout io.Writer, got control.Response) error {
 	if got.Ends != nil {
@@ -64,7 +56,7 @@ func (r *request) show(c *control.Client, stdout io.Writer, got control.Response
 		}
 	}
 	if r.json {
-		return inJSON(stdout, got)
+		return json.NewEncoder(stdout).Encode(got)
 	}
 	switch s := got.Standing; {
 	case got.Ends != nil:
@@ -164,7 +156,7 @@ func (r *request) top(c *control.Client, stdout io.Writer) error {
 		}
 		err := c.Ask(ask, func(got control.Response) error {
 			if r.json {
-				return inJSON(stdout, got)
+				return json.NewEncoder(stdout).Encode(got)
 			}
 			if got.Standing == nil {
 				return nil
@@ -211,5 +203,16 @@ func draw(w io.Writer, page []string, first bool, rows, cols int) error {
 		text += string(shown[:min(len(shown), cols)]) + erase
 	}
 	_, err := io.WriteString(w, text+"\r\n"+clear)
+	return err
+}
+
+// size says how far a change of the job's size is.
+func size(w io.Writer, s *control.Size) error {
+	what := fmt.Sprintf("%s on %s", plain.Plural(int(s.Ranks), "rank"), plain.Plural(int(s.Nodes), "node"))
+	if s.Waits {
+		_, err := fmt.Fprintf(w, "ready for %s: waiting until the program calls Resize\n", what)
+		return err
+	}
+	_, err := fmt.Fprintf(w, "the job has %s\n", what)
 	return err
 }

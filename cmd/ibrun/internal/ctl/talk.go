@@ -1,84 +1,23 @@
 package ctl
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"ibrun/bootstrap/control"
-	"ibrun/internal/exit"
 	"ibrun/internal/proc"
 )
-
-// pipeHelp is the part of Help about a command that reads.
-const pipeHelp = `  pipe RANK COMMAND ...
-                    run a command beside a rank; it reads standard input, and what it
-                    prints is printed, byte for byte
-  gdb RANK          attach a debugger to a rank, with this terminal; the rank goes on
-                    when the debugger ends
-  mpir              prepare for a debugger that attaches to ibrun and speaks MPIR: it
-                    finds all ranks
-`
 
 // takesCommand reports whether what follows some words is a command.
 func takesCommand(words []string) bool {
 	return len(words) == 1 && words[0] == "exec" || len(words) == 2 && words[0] == "pipe"
-}
-
-// gdbVariable names the debugger of ctl gdb.
-const gdbVariable = "IBRUN_GDB"
-
-// parseRank takes the rank that a command shall run beside.
-func (r *request) parseRank(words []string) (rest []string, err error) {
-	if r.verb != "pipe" && r.verb != "gdb" {
-		return words, nil
-	}
-	if len(words) != 1 || r.ask.Ranks != "" {
-		return nil, exit.Usagef("ctl %s needs one rank: see ibrun ctl --help", r.verb)
-	}
-	r.ask.Ranks, r.ask.Rows = words[0], 0
-	if r.verb == "gdb" {
-		r.ask.Command = strings.Fields(cmp.Or(r.gdb, os.Getenv(gdbVariable), "gdb -q"))
-	}
-	return nil, nil
-}
-
-// terminal is the user's, while a debugger has it.
-type terminal struct {
-	mu    sync.Mutex
-	modes *unix.Termios // as they were; nil: they are as they were
-}
-
-// take makes the terminal raw, if standard input is one.
-func (t *terminal) take() {
-	modes, err := unix.IoctlGetTermios(int(os.Stdin.Fd()), unix.TCGETS)
-	if err != nil {
-		return
-	}
-	raw := proc.Raw(*modes)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if proc.SetConsole(os.Stdin, unix.TCSETS, &raw) {
-		t.modes = modes
-	}
-}
-
-// give leaves the terminal as it was.
-func (t *terminal) give() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.modes != nil {
-		proc.SetConsole(os.Stdin, unix.TCSETSW, t.modes)
-		t.modes = nil
-	}
 }
 
 // window is the size of the user's terminal; nil: there is none.
@@ -92,31 +31,31 @@ func window() *control.Window {
 
 // talk runs a daemon that reads standard input.
 func (r *request) talk(job string, c *control.Client, stdout io.Writer) error {
-	var user terminal
+	user := proc.RawTerminal{File: os.Stdin}
 	if r.verb == "gdb" {
 		r.ask.Window = window()
-		defer user.give()
+		defer user.Give()
 		ended := make(chan os.Signal, 1)
 		signal.Notify(ended, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
 		defer signal.Stop(ended)
 		go func() {
 			if s, ok := (<-ended).(syscall.Signal); ok {
-				user.give()
+				user.Give()
 				os.Exit(128 + int(s))
 			}
 		}()
 	}
 	err := c.Ask(r.ask, func(got control.Response) error {
 		switch {
-		case got.Session != nil && r.verb == "gdb":
-			user.take()
-			in := &input{job: job, session: got.Session.ID}
-			go in.sizes()
-			go in.send()
 		case got.Session != nil:
-			go (&input{job: job, session: got.Session.ID}).send()
+			in := &input{job: job, session: got.Session.ID}
+			if r.verb == "gdb" {
+				user.Take()
+				go in.sizes()
+			}
+			go in.send()
 		case got.Ends != nil:
-			user.give()
+			user.Give()
 			return r.ended(stdout, got)
 		default:
 			return r.show(c, stdout, got)
@@ -194,4 +133,20 @@ func (in *input) sizes() {
 			return
 		}
 	}
+}
+
+// mostCCSData is how many bytes a request to a program may have here: a line of the control socket
+// is bounded, and grows by a third.
+const mostCCSData = 44 << 10
+
+// readRequest reads what a request carries, unless it would be typed.
+func (r *request) readRequest(in *os.File) (err error) {
+	if proc.IsTerminal(in) {
+		return nil
+	}
+	r.ask.Data, err = io.ReadAll(io.LimitReader(in, mostCCSData+1))
+	if err == nil && len(r.ask.Data) > mostCCSData {
+		return fmt.Errorf("a request has at most %d bytes here; hint: ibrun --ccs-port takes more", mostCCSData)
+	}
+	return err
 }
