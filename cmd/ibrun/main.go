@@ -166,7 +166,7 @@ func start(r *cli.Request, p *plan.Plan, at plan.Surroundings, reporter *report.
 	if err != nil {
 		return 0, err
 	}
-	if launch := reporter.Views.Launch(); launch != nil && o.AllStarted {
+	if launch := reporter.Views.Launch; launch != nil && o.AllStarted {
 		costs.Note(costs.Path(at.Env), p.Site(), launch)
 	}
 	reporter.Outcome(o, p.Policy.Timeout, r.AllCodes)

@@ -54,11 +54,11 @@ var CountNames = [Counts]string{
 
 // LevelTally counts the questions that agents of one tree level were asked.
 type LevelTally struct {
-	Asked   uint64 // by ranks and neighbours
-	Hit     uint64 // answered from the cache
-	Own     uint64 // answered from the agent's own ranks
-	Merged  uint64 // joined a question in flight
-	Relayed uint64 // passed on
+	Asked   uint64 `json:"asked"`   // by ranks and neighbours
+	Hit     uint64 `json:"hit"`     // answered from the cache
+	Own     uint64 `json:"own"`     // answered from the agent's own ranks
+	Merged  uint64 `json:"merged"`  // joined a question in flight
+	Relayed uint64 `json:"relayed"` // passed on
 }
 
 // MaxLevels bounds the levels that are counted apart: deeper ones count as the last.

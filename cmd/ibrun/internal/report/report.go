@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ibrun/bootstrap/control"
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/rankwire"
@@ -110,21 +111,14 @@ func (r *Reporter) slowSessions(w wire.Waiting) {
 // FaultLine is one failure in one line: who, what, why.
 func (r *Reporter) FaultLine(f wire.Fault) string {
 	rank := r.Layout.Rank
+	text := ""
 	switch f.What {
 	case wire.FaultAbort:
-		if f.Cause == "" {
-			return fmt.Sprintf("rank %d on %s aborted the job with code %d", rank(f.Rank), f.Host, f.Status.Code)
-		}
-		return fmt.Sprintf("rank %d on %s aborted the job with code %d: %s", rank(f.Rank), f.Host, f.Status.Code,
-			f.Cause)
+		text = fmt.Sprintf("rank %d on %s aborted the job with code %d", rank(f.Rank), f.Host, f.Status.Code)
 	case wire.FaultRollback:
-		text := fmt.Sprintf("rank %d on %s asked for a rollback", rank(f.Rank), f.Host)
-		if f.Cause != "" {
-			text += ": " + f.Cause
-		}
-		return text
+		text = fmt.Sprintf("rank %d on %s asked for a rollback", rank(f.Rank), f.Host)
 	case wire.FaultRank:
-		text := fmt.Sprintf("rank %d on %s %s", rank(f.Rank), f.Host, Ending(f.Status))
+		text = fmt.Sprintf("rank %d on %s %s", rank(f.Rank), f.Host, Ending(f.Status))
 		if f.Status.OK() {
 			text += ", and without MPI_Finalize"
 		} else if f.Awaited {
@@ -133,10 +127,6 @@ func (r *Reporter) FaultLine(f wire.Fault) string {
 		if f.Awaited {
 			text += ": the job ends despite --keep-going, as ranks of MPI wait for each other"
 		}
-		if f.Cause != "" {
-			text += ": " + f.Cause
-		}
-		return text
 	case wire.FaultFork:
 		who := fmt.Sprintf("rank %d", rank(f.Rank))
 		if f.Count > 1 {
@@ -148,8 +138,13 @@ func (r *Reporter) FaultLine(f wire.Fault) string {
 	case wire.FaultFallback:
 		return fmt.Sprintf("%s could not be reached from %s (%s): %s; it could from elsewhere, as others may: this "+
 			"is said once, --doctor names all", f.Host, f.Parent, f.Phase, f.Cause)
+	default:
+		return fmt.Sprintf("the agent on %s was lost (seen by %s): %s%s", f.Host, f.Parent, f.Cause, below(f))
 	}
-	return fmt.Sprintf("the agent on %s was lost (seen by %s): %s%s", f.Host, f.Parent, f.Cause, below(f))
+	if f.Cause != "" {
+		text += ": " + f.Cause
+	}
+	return text
 }
 
 // below says how many more nodes a failed agent would have started.
@@ -306,11 +301,11 @@ func (r *Reporter) tail(text string) {
 
 func (r *Reporter) codes(runs []job.StatusRun) {
 	for _, run := range byRank(runs, r.Layout) {
-		who := fmt.Sprintf("rank %d", run.First)
+		who := "rank"
 		if run.Count > 1 {
-			who = fmt.Sprintf("ranks %d-%d", run.First, run.First+job.Rank(run.Count)-1)
+			who = "ranks"
 		}
-		r.Line("%s %s", who, Ending(run.Status))
+		r.Line("%s %s %s", who, rankSpan(run.First, run.Count), Ending(run.Status))
 	}
 }
 
@@ -354,4 +349,20 @@ func (r *Reporter) HostOf(node job.NodeIndex, planned string) string {
 		}
 	}
 	return planned
+}
+
+// missing says before a job is ended who waits for whom. A job whose time is up may be one in which
+// nobody waits: that is no news.
+func (r *Reporter) missing(e core.Missing) {
+	if r.Quiet {
+		return
+	}
+	s := control.StandingOf(r.Layout, e.Standings)
+	lines := s.Collectives()
+	if len(lines) == 0 && e.Signal != 0 {
+		lines = s.Summary()
+	}
+	for _, line := range lines {
+		r.Line("%s", line)
+	}
 }

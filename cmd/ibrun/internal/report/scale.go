@@ -20,21 +20,17 @@ func (s scale) x(t time.Duration) float64 {
 // ticks are round times, at most ten of them, from 0 on.
 func (s scale) ticks() (at []time.Duration) {
 	step := time.Microsecond
-	for factor := 0; s.end/step >= 10; factor++ {
-		step = [...]time.Duration{2, 5, 10}[factor%3] * pow10(factor/3) * time.Microsecond
+	for i := 0; s.end/step >= 10; i++ { // 2, 5, 10, 20, ...
+		if i%3 == 1 {
+			step = step / 2 * 5
+		} else {
+			step *= 2
+		}
 	}
 	for t := time.Duration(0); t >= 0 && t <= s.end; t += step { // below 0: there is no such time
 		at = append(at, t)
 	}
 	return at
-}
-
-func pow10(n int) time.Duration {
-	r := time.Duration(1)
-	for range n {
-		r *= 10
-	}
-	return r
 }
 
 // tickText is a round time without the zeros that say nothing.

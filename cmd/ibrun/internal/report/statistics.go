@@ -17,24 +17,16 @@ type Statistics struct {
 	Nodes    uint32            `json:"nodes"`
 	Possible uint64            `json:"possible_peers"` // of one rank
 	Sums     map[string]uint64 `json:"sums"`           // over all ranks that reported
-	Levels   []levelStatistics `json:"levels"`         // of the tree; the root is 0
+	Levels   []job.LevelTally  `json:"levels"`         // of the tree; the root is 0
 	Share    float64           `json:"root_share"`     // questions that reached the root, of all that ranks asked
 	P50      float64           `json:"first_message_p50_us"`
 	P99      float64           `json:"first_message_p99_us"`
 }
 
-type levelStatistics struct {
-	Asked   uint64 `json:"asked"`
-	Hit     uint64 `json:"hit"`
-	Own     uint64 `json:"own"`
-	Merged  uint64 `json:"merged"`
-	Relayed uint64 `json:"relayed"`
-}
-
 func NewStatistics(j *job.Job, t *job.Tally) Statistics {
 	s := Statistics{
 		Mode: "lazy", Why: j.Transport.Why, Fabric: j.Transport.Fabric, Ranks: j.Size, Nodes: j.Nodes,
-		Possible: uint64(j.Size) - 1, Sums: map[string]uint64{},
+		Possible: uint64(j.Size) - 1, Sums: map[string]uint64{}, Levels: t.Levels,
 		P50: microseconds(t.Latency.Quantile(0.5)), P99: microseconds(t.Latency.Quantile(0.99)),
 	}
 	if j.Transport.Eager {
@@ -42,9 +34,6 @@ func NewStatistics(j *job.Job, t *job.Tally) Statistics {
 	}
 	for i, name := range job.CountNames {
 		s.Sums[name] = t.Sum[i]
-	}
-	for _, l := range t.Levels {
-		s.Levels = append(s.Levels, levelStatistics(l))
 	}
 	if lookups := t.Sum[job.CountLookups] + t.Sum[job.CountChecks]; lookups > 0 && len(t.Levels) > 0 {
 		s.Share = float64(t.Levels[0].Asked) / float64(lookups)

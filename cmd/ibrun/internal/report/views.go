@@ -33,7 +33,7 @@ type Views struct {
 	trace  *view
 	page   *view
 	line   func(format string, args ...any)
-	launch *tree.Launch // times of the launch; nil until it is over
+	Launch *tree.Launch // times of the launch, once Finish has returned; nil if nothing was seen of it
 	shown  sync.WaitGroup
 }
 
@@ -94,16 +94,16 @@ func OpenViews(names ViewNames, named Timed, line func(string, ...any)) (v *View
 
 // show shows a launch, once, without holding up the caller.
 func (v *Views) show(times []job.NodeTimes, missing uint32, spares map[job.NodeIndex]string) {
-	if v == nil || v.launch != nil {
+	if v == nil || v.Launch != nil {
 		return
 	}
-	v.launch = v.timed(times, missing, spares)
+	v.Launch = v.timed(times, missing, spares)
 	v.shown.Go(v.write)
 }
 
 func (v *Views) write() {
 	if v.Timing {
-		if s := v.launch.Summarize(); v.JSON {
+		if s := v.Launch.Summarize(); v.JSON {
 			_ = s.JSON(proc.ConsoleWriter(os.Stderr)) // nobody is left to be told
 		} else {
 			s.Text(v.line)
@@ -117,9 +117,9 @@ func (v *Views) write() {
 			v.line("%s could not be written: %v", of.name, exit.Cause(err))
 		}
 	}
-	fill(v.trace, func(w io.Writer) error { return Trace(v.launch, w) })
+	fill(v.trace, func(w io.Writer) error { return Trace(v.Launch, w) })
 	fill(v.page, func(w io.Writer) error {
-		_, err := io.WriteString(w, Page(v.launch))
+		_, err := io.WriteString(w, Page(v.Launch))
 		return err
 	})
 }
@@ -131,11 +131,8 @@ func (v *Views) Finish(o core.Outcome) {
 		v.show(o.Times, 0, nil)
 	}
 	v.shown.Wait()
-	if v.launch == nil {
+	if v.Launch == nil {
 		v.trace.drop()
 		v.page.drop()
 	}
 }
-
-// Launch is what was seen of the launch, nil if it was nothing. It may be called after finish.
-func (v *Views) Launch() *tree.Launch { return v.launch }
