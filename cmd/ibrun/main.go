@@ -43,83 +43,75 @@ func main() {
 		openStandard()
 		os.Exit(ctl.Main(args, proc.ConsoleWriter(os.Stdout)))
 	}
-	os.Exit(command(os.Args[1:]))
+	code, err := command(os.Args[1:])
+	if err != nil {
+		code = complain(err)
+	}
+	os.Exit(code)
 }
 
-// command is the whole of ibrun for a user, up to the exit code.
-func command(args []string) int {
+// command is the whole of ibrun for a user. An error says why there is no job.
+func command(args []string) (code int, err error) {
 	openStandard()
 	began := time.Now()
 	r, err := cli.Parse(args, cli.ReadTextFile)
 	if err != nil {
-		return complain(err)
+		return 0, err
 	}
 	switch r.Action {
 	case cli.Help:
 		_, _ = os.Stdout.WriteString(helpText)
-		return 0
+		return 0, nil
 	case cli.MakeCapture:
-		return captureTo(r.Capture)
+		return 0, captureTo(r.Capture)
 	case cli.ShowTopo:
-		return showMachine(r)
+		return 0, showMachine(r)
 	case cli.Version:
 		fmt.Printf("ibrun %s, build %s, %s\n", release, build.ID(), build.Machine())
-		return 0
+		return 0, nil
 	}
 	by, err := findTool()
 	if err != nil {
-		return complain(err)
+		return 0, err
 	}
-	code := 0
 	at, err := run.Here()
 	if err != nil {
-		return complain(err)
+		return 0, err
 	}
 	if r.Action == cli.PrintCosts {
 		costs.Show(os.Stdout, costs.Path(at.Env))
-		return 0
+		return 0, nil
 	}
 	reporter := &report.Reporter{To: proc.ConsoleWriter(os.Stderr), Quiet: r.Quiet, Verbose: r.Verbose, Began: began,
 		JSON: r.Binding.Data}
 	if r.Action == cli.ExamineNodes {
-		code, err := run.Doctor(r, at, reporter)
-		if err != nil {
-			return complain(err)
-		}
-		return code
+		return run.Doctor(r, at, reporter)
 	}
 	if r.ByLoad && r.Action == cli.Run {
-		if at.Weights, code, err = run.Load(r, at, reporter); err != nil {
-			return complain(err)
-		} else if code != 0 {
-			return code
+		if at.Weights, code, err = run.Load(r, at, reporter); err != nil || code != 0 {
+			return code, err
 		}
 	}
 	p, err := run.Prepared(plan.New(r, at, run.NewIdentity()))
 	if err != nil {
-		return complain(err)
+		return 0, err
 	}
 	reporter.Layout, reporter.Limited = p.Job.Layout, p.Limited
 	if p.Here >= 0 && int(p.Nodes.At(p.Here).Ranks) > runtime.NumCPU() {
 		p.Warn(plan.Narrow(topo.ReadPlaces(proc.Here(), true), int(p.Nodes.At(p.Here).Ranks)))
 	}
 	if r.Verbose > 0 && p.Origin != "" {
-		reporter.Line("%s", p.Origin)
+		reporter.Warn(p.Origin)
 	}
 	if !r.Quiet {
 		for _, w := range p.Warnings {
-			reporter.Line("%s", w)
+			reporter.Warn(w)
 		}
 	}
 	if r.Action == cli.DryRun {
-		err = report.DryRun(r, p, at.Machine)
-	} else {
-		code, err = start(r, p, at, reporter, by)
+		return 0, report.DryRun(r, p, at.Machine)
 	}
-	if err != nil {
-		return complain(err)
-	}
-	return code
+	return start(r, p, at, reporter, by)
 }
 
 // start runs a job to its end, and returns its exit code.
@@ -171,7 +163,7 @@ func start(r *cli.Request, p *plan.Plan, at plan.Surroundings, reporter *report.
 	}
 	reporter.Outcome(o, p.Policy.Timeout, r.AllCodes)
 	if hint := report.MPIHint(o, p.Job.Size, r.MPIGiven); hint != "" && !r.Quiet && r.MPI != job.MPINone {
-		reporter.Line("%s", hint)
+		reporter.Warn(hint)
 	}
 	switch s := report.NewStatistics(p.Job, &o.Tally); r.Stats {
 	case "json":
@@ -184,10 +176,9 @@ func start(r *cli.Request, p *plan.Plan, at plan.Surroundings, reporter *report.
 
 // complain says why there is no job, and returns the exit code for it.
 func complain(err error) int {
-	if errors.Is(err, plan.ErrNotFirst) {
-		return exit.Code(err)
+	if !errors.Is(err, plan.ErrNotFirst) {
+		fmt.Fprintf(proc.ConsoleWriter(os.Stderr), "ibrun: %s\n", plain.Text(err.Error()))
 	}
-	fmt.Fprintf(proc.ConsoleWriter(os.Stderr), "ibrun: %s\n", plain.Text(err.Error()))
 	return exit.Code(err)
 }
 

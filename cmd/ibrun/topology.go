@@ -14,27 +14,23 @@ import (
 )
 
 // showMachine is ibrun --display topo without a program.
-func showMachine(r *cli.Request) int {
+func showMachine(r *cli.Request) error {
 	m, err := capture.Machine(r.TopoInput)
 	if err != nil {
-		return complain(err)
+		return err
 	}
-	if err := report.WriteMachine(os.Stdout, m, r.Binding.Data); err != nil {
-		return complain(err)
-	}
-	return 0
+	return report.WriteMachine(os.Stdout, m, r.Binding.Data)
 }
 
 // captureTo is ibrun --capture FILE: a tar, packed, since most of it is zeros.
-func captureTo(name string) int {
+func captureTo(name string) error {
 	f, err := safefile.Replace(name)
 	if err != nil {
-		return complain(exit.Usagef("--capture: %v", err))
+		return exit.Usagef("--capture: %v", err)
 	}
 	z := gzip.NewWriter(f)
-	err = errors.Join(capture.Write(z, os.DirFS("/")), z.Close(), f.Close())
-	if err != nil {
-		return complain(fmt.Errorf("--capture %s: %w", name, err))
+	if err := errors.Join(capture.Write(z, os.DirFS("/")), z.Close(), f.Close()); err != nil {
+		return fmt.Errorf("--capture %s: %w", name, err)
 	}
-	return 0
+	return nil
 }
