@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"ibrun/bootstrap/agent"
-	"ibrun/bootstrap/control"
 	"ibrun/cmd/ibrun/internal/plan"
 	"ibrun/cmd/ibrun/internal/run"
 	"ibrun/internal/exit"
@@ -57,7 +56,7 @@ func (t tool) use(p *plan.Plan, cfg *agent.RootConfig) {
 	p.Job.Launch.Hold = p.Job.Launch.Hold || t.conn != nil || t.mpir
 	cfg.Tool, cfg.ToolEnds = t.conn, t.ends
 	if run.MPIRExists() {
-		cfg.Debugger = &agent.Debugger{Starts: t.mpir, Wants: debugged, Give: give}
+		cfg.Debugger = &agent.Debugger{Starts: t.mpir, Wants: debugged, Give: run.MPIRSpawned}
 	}
 }
 
@@ -68,13 +67,4 @@ func debugged() bool {
 	}
 	proc.KeepBreakpoints()
 	return true
-}
-
-// give puts ranks into the table for debuggers.
-func give(ranks []control.Process) error {
-	all := make([]run.MPIRProcess, len(ranks))
-	for i, r := range ranks {
-		all[i] = run.MPIRProcess{Host: r.Host, Program: r.Program, PID: r.PID}
-	}
-	return run.MPIRSpawned(all)
 }
