@@ -103,18 +103,18 @@ func (e *examination) all() (code int, err error) {
 				e.meet(p, i)
 			}
 		}
-		before := e.examined()
 		if code, err := e.round(p, first); err != nil || code != 0 {
 			return code, err
 		}
-		ask.Hosts, ask.Exclude, ask.NoLocal, ask.Tree = cli.HostList{Entries: e.rest(p)}, nil, false, "flat"
-		if !ask.Hosts.Named() {
+		rest := e.rest(p)
+		if len(rest) == 0 {
 			return 0, nil
 		}
-		if !first && e.examined() == before {
+		if !first && len(rest) == p.Nodes.Len() {
 			e.giveUp("examine", "it was started and said nothing")
 			return 0, nil
 		}
+		ask.Hosts, ask.Exclude, ask.NoLocal, ask.Tree = cli.HostList{Entries: rest}, nil, false, "flat"
 	}
 }
 
@@ -151,16 +151,6 @@ func (e *examination) meet(p *plan.Plan, i int) {
 	name := p.Nodes.At(i).Host
 	e.order = append(e.order, name)
 	e.node[name] = &doctor.Node{Name: name, How: how}
-}
-
-// examined is the number of nodes of which all is known.
-func (e *examination) examined() (n int) {
-	for _, node := range e.node {
-		if node.Report != nil || node.Lost != nil {
-			n++
-		}
-	}
-	return n
 }
 
 // rest are the hosts of a plan of which nothing is known yet.
