@@ -134,9 +134,9 @@ func Place(alloc Nodes, want Want) (placed Nodes, over bool, err error) {
 	case ranks <= total && want.Plane > 0:
 		placed = alloc.deal(ranks, want.Plane, weight)
 	case ranks <= total && want.Each && ranks >= uint64(alloc.Len()):
-		placed = alloc.fillEach(ranks, weight)
+		placed = alloc.fill(ranks, 1, weight)
 	case ranks <= total:
-		placed = alloc.fill(ranks, weight)
+		placed = alloc.fill(ranks, 0, weight)
 	default:
 		placed = alloc.share(ranks, total, weight)
 	}
@@ -170,40 +170,24 @@ func (n Nodes) skip(slots uint64) (Nodes, error) {
 	return NewNodes(0, out), nil
 }
 
-// fill gives each node its weight, in order, until the ranks are used up.
-func (n Nodes) fill(ranks uint64, weight func(Run) uint64) Nodes {
+// fill gives each node least ranks, and then fills them in order up to their weight, until the ranks are used up.
+func (n Nodes) fill(ranks, least uint64, weight func(Run) uint64) Nodes {
+	left := ranks - least*uint64(n.Len())
 	var out []Run
 	for r := range n.All() {
-		w := weight(r)
-		full := min(uint64(r.Count), ranks/w)
-		out = append(out, r.part(0, full, w))
-		ranks -= full * w
-		if full < uint64(r.Count) {
-			if ranks > 0 {
-				out = append(out, r.part(full, 1, ranks))
-			}
-			break
-		}
-	}
-	return NewNodes(0, out)
-}
-
-// fillEach gives each node a rank, and then fills them in order up to their weight.
-func (n Nodes) fillEach(ranks uint64, weight func(Run) uint64) Nodes {
-	left := ranks - uint64(n.Len())
-	var out []Run
-	for r := range n.All() {
-		more, full := weight(r)-1, uint64(r.Count)
+		more, full := weight(r)-least, uint64(r.Count)
 		if more > 0 {
 			full = min(full, left/more)
 		}
-		out = append(out, r.part(0, full, more+1))
+		out = append(out, r.part(0, full, more+least))
 		left -= full * more
 		if full < uint64(r.Count) && left > 0 {
-			out = append(out, r.part(full, 1, left+1))
+			out = append(out, r.part(full, 1, left+least))
 			full, left = full+1, 0
 		}
-		out = append(out, r.part(full, uint64(r.Count)-full, 1))
+		if least > 0 {
+			out = append(out, r.part(full, uint64(r.Count)-full, least))
+		}
 	}
 	return NewNodes(0, out)
 }

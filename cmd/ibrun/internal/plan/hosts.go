@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"ibrun/cmd/ibrun/internal/cli"
@@ -24,7 +25,7 @@ func (p *Plan) leaveOut(r *cli.Request, from *allocation, at Surroundings) error
 			return exit.Usagef("--exclude names more than %d hosts", job.MaxNodes)
 		}
 		for i := range e.Count {
-			gone[job.Run{Prefix: e.Prefix, Suffix: e.Suffix, Width: uint8(e.Width), Lo: e.Lo, Count: 1}.Host(i)] = true
+			gone[runOf(e).Host(i)] = true
 		}
 	}
 	if len(gone) > 0 {
@@ -38,10 +39,8 @@ func (p *Plan) leaveOut(r *cli.Request, from *allocation, at Surroundings) error
 			return false
 		})
 		for _, e := range r.Exclude {
-			if e.Count == 1 &&
-				!found[job.Run{Prefix: e.Prefix, Suffix: e.Suffix, Width: uint8(e.Width), Lo: e.Lo}.Host(0)] {
-				p.Warn(fmt.Sprintf("--exclude %s: no such host in the list",
-					job.Run{Prefix: e.Prefix, Suffix: e.Suffix, Width: uint8(e.Width), Lo: e.Lo}.Host(0)))
+			if name := runOf(e).Host(0); e.Count == 1 && !found[name] {
+				p.Warn(fmt.Sprintf("--exclude %s: no such host in the list", name))
 			}
 		}
 		if err != nil {
@@ -51,11 +50,8 @@ func (p *Plan) leaveOut(r *cli.Request, from *allocation, at Surroundings) error
 	if !r.NoLocal {
 		return nil
 	}
-	self := map[string]bool{}
-	for _, name := range ownNames(at) {
-		self[name] = true
-	}
-	return from.without("--nolocal", func(h string) bool { return self[h] })
+	self := ownNames(at)
+	return from.without("--nolocal", func(h string) bool { return slices.Contains(self, h) })
 }
 
 // without takes hosts out of all lists.

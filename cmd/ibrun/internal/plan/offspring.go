@@ -8,7 +8,6 @@ import (
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/tree"
 	"ibrun/bootstrap/wire"
-	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/cmd/ibrun/internal/cli"
 	"ibrun/internal/job"
 )
@@ -63,7 +62,7 @@ func offspringPrograms(from wire.Offspring) (programs []job.Program, size uint32
 	for c := range from.Spawn.Commands.All() {
 		prog := job.Program{
 			First: job.Rank(size), Count: c.Ranks, App: uint32(len(programs)),
-			Argv: slices.Collect(c.Argv.All()), Env: withVariables(requester.Env, c.Env),
+			Argv: slices.Collect(c.Argv.All()), Env: slices.AppendSeq(slices.Clip(requester.Env), c.Env.All()),
 			Drop: requester.Drop, Dir: requester.Dir,
 		}
 		if c.Dir != "" {
@@ -77,11 +76,6 @@ func offspringPrograms(from wire.Offspring) (programs []job.Program, size uint32
 		size += c.Ranks
 	}
 	return programs, size, nil
-}
-
-// withVariables adds variables to an environment, whose last entry of a name counts.
-func withVariables(env []string, more rankwire.Strings) []string {
-	return slices.AppendSeq(slices.Clip(env), more.All())
 }
 
 // programOf is the program that a slot of a job runs.

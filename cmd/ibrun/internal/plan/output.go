@@ -17,7 +17,7 @@ import (
 func (p *Plan) output(r *cli.Request, cwd string) job.Output {
 	out := r.Output
 	if dir := r.OutputDir; dir.Name != "" {
-		dir.Name = percent(absolute(dir.Name, cwd))
+		dir.Name = strings.ReplaceAll(absolute(dir.Name, cwd), "%", "%%") // a pattern that stands for itself
 		if !dir.NoJob {
 			dir.Name = filepath.Join(dir.Name, "1")
 		}
@@ -38,9 +38,6 @@ func (p *Plan) output(r *cli.Request, cwd string) job.Output {
 	}
 	return out
 }
-
-// percent makes text a pattern that stands for itself.
-func percent(text string) string { return strings.ReplaceAll(text, "%", "%%") }
 
 // collides reports whether several ranks would write one file. perNode is the
 // most ranks on one node.

@@ -128,7 +128,7 @@ func (p *Plan) goByObjects(r *cli.Request, want *job.Want, at Surroundings) erro
 		return err
 	}
 	objects := len(m.Objects(kinds[r.Binding.Map]))
-	have := fmt.Sprintf("%s has %s", example(r.TopoInput), plain.Plural(objects, r.Binding.Map.String()))
+	have := fmt.Sprintf("%s has %s", cmp.Or(r.TopoInput, "this machine"), plain.Plural(objects, r.Binding.Map.String()))
 	if ppr {
 		want.PerNode = uint64(r.Binding.PerObj) * uint64(objects)
 		p.Warn(fmt.Sprintf("ppr: %d ranks per node, since %s; nodes that differ will refuse: -ppn says another number",
@@ -146,10 +146,6 @@ func (p *Plan) goByObjects(r *cli.Request, want *job.Want, at Surroundings) erro
 var kinds = map[job.Object]topo.Kind{
 	job.HWThread: topo.PU, job.Core: topo.Core, job.L3: topo.L3, job.NUMA: topo.NUMA, job.Package: topo.Package,
 }
-
-// example is the machine that nodes are taken to be like before they are asked: this one, or the
-// one of --topo-input.
-func example(topoInput string) string { return cmp.Or(topoInput, "this machine") }
 
 // Narrow says if this machine's ranks are crowded because whoever started ibrun
 // left it few of the CPUs: a resource manager's step does that easily.
