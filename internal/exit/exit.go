@@ -36,8 +36,7 @@ func Usagef(format string, args ...any) error { return Error{Usage, fmt.Errorf(f
 
 // Code is the exit code for an error: Self if it carries none.
 func Code(err error) int {
-	var e Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[Error](err); ok {
 		return e.Code
 	}
 	return Self
@@ -45,12 +44,10 @@ func Code(err error) int {
 
 // Cause is an error without the path and the call, which its reader knows.
 func Cause(err error) error {
-	var errno syscall.Errno
-	var path *fs.PathError
-	switch {
-	case errors.As(err, &errno):
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return errno
-	case errors.As(err, &path):
+	}
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return path.Err
 	}
 	return err

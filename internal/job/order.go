@@ -45,22 +45,17 @@ func (l Layout) Ordered(order []Stretch) (ordered Layout, ok bool) {
 
 // covers reports whether stretches give each node as many ranks as it has.
 func (l Layout) covers(order []Stretch) bool {
-	type change struct {
-		node  NodeIndex
-		ranks int64
-	}
-	changes := make([]change, 0, 2*len(order)+2*l.Len())
+	changes := map[NodeIndex]int64{} // of the ranks that are too many, from a node on
 	for _, s := range order {
-		changes = append(changes, change{s.Node, int64(s.Ranks)}, change{s.Node + NodeIndex(s.Nodes), -int64(s.Ranks)})
+		changes[s.Node] += int64(s.Ranks)
+		changes[s.Node+NodeIndex(s.Nodes)] -= int64(s.Ranks)
 	}
 	for at, s := range l.all() {
-		from, to := NodeIndex(at.nodes), NodeIndex(at.nodes+s.Nodes)
-		changes = append(changes, change{from, -int64(s.Ranks)}, change{to, int64(s.Ranks)})
+		changes[NodeIndex(at.nodes)] -= int64(s.Ranks)
+		changes[NodeIndex(at.nodes+s.Nodes)] += int64(s.Ranks)
 	}
-	sort.Slice(changes, func(i, j int) bool { return changes[i].node < changes[j].node })
-	sum := int64(0)
-	for i, c := range changes {
-		if sum += c.ranks; sum != 0 && (i+1 == len(changes) || changes[i+1].node != c.node) {
+	for _, c := range changes {
+		if c != 0 {
 			return false
 		}
 	}

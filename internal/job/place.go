@@ -33,17 +33,7 @@ func (n Nodes) Unique() Nodes {
 	if len(n.Runs()) < 2 {
 		return n
 	}
-	at := map[key]int{}
-	var out []Run
-	for _, r := range n.singles() {
-		k := key{r.Host(0), r.User}
-		if i, again := at[k]; again {
-			out[i].Slots = max(out[i].Slots, 1) + max(r.Slots, 1)
-			continue
-		}
-		at[k] = len(out)
-		out = append(out, r)
-	}
+	out := merge(n.singles(), func(to *Run, r Run) { to.Slots = max(to.Slots, 1) + max(r.Slots, 1) })
 	if len(out) == n.Len() {
 		return n
 	}

@@ -1,6 +1,9 @@
 package job
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // Group is programs that share a list of hosts.
 type Group struct {
@@ -17,23 +20,29 @@ func Union(lists []Nodes) Nodes {
 	if len(lists) == 1 {
 		return lists[0]
 	}
-	at := map[key]int{}
 	var all []Run
 	for _, n := range lists {
-		for _, r := range n.singles() {
-			k := key{r.Host(0), r.User}
-			if i, again := at[k]; again {
-				all[i].Slots = max(all[i].Slots, r.Slots)
-				if all[i].HCA == "" {
-					all[i].HCA = r.HCA
-				}
-				continue
-			}
-			at[k] = len(all)
-			all = append(all, r)
-		}
+		all = append(all, n.singles()...)
 	}
-	return NewNodes(0, all)
+	return NewNodes(0, merge(all, func(to *Run, r Run) {
+		to.Slots = max(to.Slots, r.Slots)
+		to.HCA = cmp.Or(to.HCA, r.HCA)
+	}))
+}
+
+// merge joins the nodes of one host and user, at the place of the first. Each run has one node.
+func merge(runs []Run, join func(to *Run, r Run)) (out []Run) {
+	at := map[key]int{}
+	for _, r := range runs {
+		k := key{r.Host(0), r.User}
+		if i, again := at[k]; again {
+			join(&out[i], r)
+			continue
+		}
+		at[k] = len(out)
+		out = append(out, r)
+	}
+	return out
 }
 
 // slots are those of one host.
