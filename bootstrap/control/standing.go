@@ -172,8 +172,8 @@ func (s *Standing) Collectives() (lines []string) {
 	}
 	slices.SortFunc(waiting, func(a, b *StandingGroup) int { return cmp.Compare(a.Op, b.Op) })
 	for _, w := range waiting {
-		lines = append(lines, fmt.Sprintf("%s %d: %s for %.1f s; missing: %s", w.Call, w.Op, ranksWait(w.Count), w.Age,
-			s.missing(w.Op)))
+		lines = append(lines, fmt.Sprintf("%s %d: %s waited for %.1f s; missing: %s", w.Call, w.Op, have(w.Count, "rank"),
+			w.Age, s.missing(w.Op)))
 	}
 	return lines
 }
@@ -187,13 +187,6 @@ func joined(all []*StandingGroup, g StandingGroup) []*StandingGroup {
 		}
 	}
 	return append(all, &g)
-}
-
-func ranksWait(n uint32) string {
-	if n == 1 {
-		return "1 rank has waited"
-	}
-	return fmt.Sprintf("%d ranks have waited", n)
 }
 
 // mostNamed bounds the ranks whose nodes are named in one line.

@@ -86,16 +86,17 @@ func (s *Standing) rest() (lines []string) {
 		lines = append(lines, fmt.Sprintf("and %s in other states", plain.Plural(int(s.Cut), "rank")))
 	}
 	if s.Silent > 0 {
-		lines = append(lines, fmt.Sprintf("%s not answered", hasNot(s.Silent)))
+		lines = append(lines, fmt.Sprintf("%s not answered", have(s.Silent, "node")))
 	}
 	return lines
 }
 
-func hasNot(nodes uint32) string {
-	if nodes == 1 {
-		return "1 node has"
+// have returns n, the noun thing and a verb: "1 node has", "2 nodes have".
+func have(n uint32, thing string) string {
+	if n == 1 {
+		return plain.Plural(1, thing) + " has"
 	}
-	return fmt.Sprintf("%d nodes have", nodes)
+	return plain.Plural(int(n), thing) + " have"
 }
 
 // Stacks is the groups with their stacks, the largest first.

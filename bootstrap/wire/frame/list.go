@@ -87,21 +87,13 @@ func (l List[T, C]) At(place uint32) T {
 
 // Add puts another list at the end of this one, of which there must be no other
 // copy that is added to.
-func (l *List[T, C]) Add(o List[T, C]) {
-	if l.count == 0 {
-		*l = o.clip()
-		return
-	}
-	l.count, l.raw = l.count+o.count, append(l.raw, o.raw...)
-}
-
-func (l List[T, C]) clip() List[T, C] { return List[T, C]{l.count, slices.Clip(l.raw)} }
+func (l *List[T, C]) Add(o List[T, C]) { l.count, l.raw = l.count+o.count, append(l.raw, o.raw...) }
 
 // Join is this list with another at its end.
 func (l List[T, C]) Join(o List[T, C]) List[T, C] {
-	joined := l.clip()
-	joined.Add(o)
-	return joined
+	l.raw = slices.Clip(l.raw)
+	l.Add(o)
+	return l
 }
 
 // Split sorts the elements into so many lists, each in the order of this one.
