@@ -44,7 +44,7 @@ func (h *Server) Bound(call uint32, slot job.Slot, refused string) []Effect {
 		return nil
 	}
 	if _, taken := h.clients[slot]; taken && refused == "" {
-		refused = twoPrograms
+		refused = "another program speaks for this rank already"
 		h.do(Warn{fmt.Sprintf("rank %d: a program that came through PMI_PORT was refused: another one speaks for this rank already", h.job.Layout.Rank(slot))})
 	}
 	if refused != "" {
@@ -56,8 +56,6 @@ func (h *Server) Bound(call uint32, slot job.Slot, refused string) []Effect {
 	h.answer(c, Answer{Rank: int(h.job.Layout.Rank(slot)), App: h.app(slot)})
 	return h.done()
 }
-
-const twoPrograms = "another program speaks for this rank already"
 
 // introduce obeys a step of a caller whose rank is not known.
 func (h *Server) introduce(c *client, s Step) {

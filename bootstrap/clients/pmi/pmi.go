@@ -174,9 +174,7 @@ func (e *Engine) hear(text string) {
 	switch {
 	case c == nil && e.version == 2:
 		e.unknown(m)
-	case c == nil:
-		e.fail("unknown command: %s", seen(text))
-	case m.multi != (c.version == 1 && c.name == "spawn"):
+	case c == nil, m.multi != (c.version == 1 && c.name == "spawn"):
 		e.fail("unknown command: %s", seen(text))
 	case m.multi && e.version == 1:
 		e.begin() // whether it may come now is looked at when all of it is there

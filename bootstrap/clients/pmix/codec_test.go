@@ -128,11 +128,7 @@ func TestNumbers(t *testing.T) {
 			require.Equal(t, number, n, code)
 		}
 	}
-	_, ok := TextValue("a").Bytes()
-	require.False(t, ok)
-	_, ok = BoolValue(true).Text()
-	require.False(t, ok)
-	_, ok = BoolValue(true).Proc()
+	_, ok := BoolValue(true).Text()
 	require.False(t, ok)
 	_, ok = valueOf(TypeArray, samples[TypeArray]).Attrs()
 	require.False(t, ok)

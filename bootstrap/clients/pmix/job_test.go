@@ -81,16 +81,14 @@ func TestJobKeys(t *testing.T) {
 		for key, v := range (Pairs{enc, w.b}).All() {
 			found[key] = v // the last one of a key
 		}
-		parent, ok := found["pmix.parent"].Proc()
-		require.True(t, ok)
-		require.Equal(t, Proc{"b", 3}, parent)
+		require.Equal(t, TypeProc, found["pmix.parent"].Type)
+		require.Equal(t, Proc{"b", 3}, Proc{}.read(found["pmix.parent"].reader()))
 		node, ok := found["pmix.node.arr"].Attrs()
 		require.True(t, ok)
 		busy, _ := find(node, "pmix.ndosub")
 		require.True(t, busy.Bool())
-		place, ok := found["pmix.pblob"].Bytes()
-		require.True(t, ok)
-		r := reader{b: place, enc: enc}
+		require.Equal(t, TypeBytes, found["pmix.pblob"].Type)
+		r := reader{b: found["pmix.pblob"].reader().bytes(), enc: enc}
 		r.count(1)
 		require.EqualValues(t, 1, r.u32())
 		var texts []string

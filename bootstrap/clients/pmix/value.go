@@ -138,25 +138,9 @@ func (v Value) Text() (s string, ok bool) {
 	return string(v.reader().text()), true
 }
 
-// Bytes is the value of a byte object; ok is false for other types.
-func (v Value) Bytes() (b []byte, ok bool) {
-	if v.Type != TypeBytes {
-		return nil, false
-	}
-	return v.reader().bytes(), true
-}
-
 // Number is the value of any integer type, a flag, a rank, a status, a range or a persistence; ok
 // is false for other types. Values from 2^63 on are negative.
 func (v Value) Number() (n int64, ok bool) { return v.reader().scalar(v.Type) }
-
-// Proc is the value of a process; ok is false for other types.
-func (v Value) Proc() (p Proc, ok bool) {
-	if v.Type != TypeProc {
-		return Proc{}, false
-	}
-	return p.read(v.reader()), true
-}
 
 // Attrs is the value of an array of attributes; ok is false for other types.
 func (v Value) Attrs() (l List[Attr], ok bool) {

@@ -52,13 +52,9 @@ func (s *Server) Placed(p Placement) { s.layout.place = p }
 
 // describe is what a client is told when it joins.
 func (s *Server) describe() *pmix.Job {
-	if s.layout.job == nil {
-		s.layout.job = s.description()
+	if s.layout.job != nil {
+		return s.layout.job
 	}
-	return s.layout.job
-}
-
-func (s *Server) description() *pmix.Job {
 	j := &pmix.Job{
 		Namespace: s.namespace, ID: s.job.ID, Size: s.job.Size, Universe: s.job.Size,
 		Apps: apps(s.job), NodeCount: s.job.Nodes, Extra: programsOf(s.job), Parent: parentOf(s.job),
@@ -85,6 +81,7 @@ func (s *Server) description() *pmix.Job {
 	for i := range count {
 		j.Ranks = append(j.Ranks, s.placeOf(first+job.Slot(i)))
 	}
+	s.layout.job = j
 	return j
 }
 

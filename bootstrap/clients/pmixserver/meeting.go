@@ -193,12 +193,6 @@ func (s *Server) released(r *rank, in rankwire.Release) {
 	}
 }
 
-// speaker is the rank that speaks for this node.
-func (s *Server) speaker(m *meeting) (slot job.Slot) {
-	i, _ := slices.BinarySearch(m.slots, s.node.First)
-	return m.slots[i]
-}
-
 // gather looks whether all members of this node have joined a meeting of some ranks, and goes on.
 func (s *Server) gather(m *meeting, epoch uint16) {
 	var speakers []job.Slot // one for each node
@@ -213,7 +207,8 @@ func (s *Server) gather(m *meeting, epoch uint16) {
 			speakers, last = append(speakers, slot), node
 		}
 	}
-	mine := s.speaker(m)
+	first, _ := slices.BinarySearch(m.slots, s.node.First)
+	mine := m.slots[first] // it speaks for this node
 	r := s.local(mine)
 	switch {
 	case m.failed: // others learn it by what is put, or by the speaker's end
@@ -361,21 +356,12 @@ func (s *Server) absent(r *rank) {
 	}
 }
 
-func (s *Server) fence(w waiter, q pmix.Fence) {
-	s.count(w.rank, job.CountFences)
-	s.meet(w, q.Procs, purpose{what: "fence", timeout: q.Timeout})
-}
-
 func (s *Server) connect(w waiter, q pmix.Connect) {
 	s.meet(w, q.Procs, purpose{what: "connect", timeout: q.Timeout, body: func(m *meeting) pmix.Body {
 		var jobs pmix.Jobs
 		for _, namespace := range m.jobs {
-			jobs.Jobs = append(jobs.Jobs, s.related[namespace].description())
+			jobs.Jobs = append(jobs.Jobs, describeRelated(namespace, s.related[namespace]))
 		}
 		return jobs
 	}})
-}
-
-func (s *Server) disconnect(w waiter, q pmix.Disconnect) {
-	s.meet(w, q.Procs, purpose{what: "disconnect", timeout: q.Timeout})
 }

@@ -10,12 +10,6 @@ import (
 	"ibrun/internal/job"
 )
 
-// related is a job of the same family that ranks of this one have connected to.
-type related struct {
-	namespace string
-	job       *job.Job // ID, sizes, layout and the ranks of programs
-}
-
 // describeSelf is this job as learn takes it.
 func (s *Server) describeSelf() []byte {
 	var w frame.Encoder
@@ -45,19 +39,18 @@ func (s *Server) learn(namespace, text string) bool {
 		return false
 	}
 	j.Size, j.Nodes = j.Layout.Ranks(), j.Layout.Nodes()
-	s.related[namespace] = &related{namespace, j}
+	s.related[namespace] = j
 	return true
 }
 
-// description is what clients are told of a related job.
-func (o *related) description() *pmix.Job {
+// describeRelated is what clients are told of a related job.
+func describeRelated(namespace string, o *job.Job) *pmix.Job {
 	j := &pmix.Job{
-		Namespace: o.namespace, ID: o.job.ID, Size: o.job.Size, Universe: o.job.Size,
-		Apps: apps(o.job), NodeCount: o.job.Nodes,
+		Namespace: namespace, ID: o.ID, Size: o.Size, Universe: o.Size, Apps: apps(o), NodeCount: o.Nodes,
 	}
-	if o.job.Size <= maxFull {
-		for slot := range job.Slot(o.job.Size) {
-			j.Ranks = append(j.Ranks, placeOf(o.job, slot))
+	if o.Size <= maxFull {
+		for slot := range job.Slot(o.Size) {
+			j.Ranks = append(j.Ranks, placeOf(o, slot))
 		}
 	}
 	return j
@@ -88,16 +81,16 @@ func (s *Server) export(r *rank) {
 }
 
 // getRelated answers a Get of a rank of a related job.
-func (s *Server) getRelated(w waiter, q pmix.Get, o *related) {
-	if uint32(q.Of.Rank) >= o.job.Size {
+func (s *Server) getRelated(w waiter, q pmix.Get, o *job.Job) {
+	if uint32(q.Of.Rank) >= o.Size {
 		s.status(w, pmix.NotFound)
 		return
 	}
-	if attrs, ok := given(placeOf(o.job, o.job.Layout.Slot(job.Rank(q.Of.Rank))), q.Key); ok {
+	if attrs, ok := given(placeOf(o, o.Layout.Slot(job.Rank(q.Of.Rank))), q.Key); ok {
 		s.give(w, q.Of, pmix.PairsOf(attrs...))
 		return
 	}
-	service := exported(o.namespace, q.Of.Rank)
+	service := exported(q.Of.Namespace, q.Of.Rank)
 	then := func(m rankwire.Name) {
 		p, ok := parseBlob([]byte(m.Port))
 		if !m.Done || !ok || !has(p, q.Key) {

@@ -91,7 +91,9 @@ type Server struct {
 	meetings
 	names
 	groups
-	related map[string]*related // jobs of the same family, by namespace
+	// related has the jobs of the same family that ranks of this one have connected to, by namespace. Of each it has the
+	// ID, the sizes, the layout and the ranks of programs.
+	related map[string]*job.Job
 	out     []Effect
 }
 
@@ -131,7 +133,7 @@ type rank struct {
 // New makes the server of a node of a job.
 func New(j *job.Job, n job.Node, index job.NodeIndex) *Server {
 	s := &Server{
-		job: j, node: n, index: index, namespace: Namespace(j), conns: map[uint32]*conn{}, related: map[string]*related{},
+		job: j, node: n, index: index, namespace: Namespace(j), conns: map[uint32]*conn{}, related: map[string]*job.Job{},
 		values: values{asked: map[string][]asking{}}, layout: layout{hosts: hostsOf(j)},
 		meetings: meetings{map[meetingName]*meeting{}, map[uint32]*meeting{}, map[meetingName]uint32{}},
 		names:    names{open: map[uint32]openQuestion{}, awaited: map[awaited][]asking{}},
@@ -278,11 +280,12 @@ func (s *Server) ask(c *conn, tag uint32, request pmix.Request) {
 	case pmix.Get:
 		s.get(w, q)
 	case pmix.Fence:
-		s.fence(w, q)
+		s.count(c.rank, job.CountFences)
+		s.meet(w, q.Procs, purpose{what: "fence", timeout: q.Timeout})
 	case pmix.Connect:
 		s.connect(w, q)
 	case pmix.Disconnect:
-		s.disconnect(w, q)
+		s.meet(w, q.Procs, purpose{what: "disconnect", timeout: q.Timeout})
 	case pmix.GroupConstruct:
 		s.construct(w, q)
 	case pmix.GroupDestruct:
@@ -450,7 +453,8 @@ func (s *Server) Exited(slot job.Slot) []Effect {
 	for _, c := range s.conns {
 		c.over = c.over || c.rank == r
 	}
-	s.rankEnded(r)
+	s.unpark()
+	s.absent(r)
 	return s.done()
 }
 

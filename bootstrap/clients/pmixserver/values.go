@@ -252,9 +252,3 @@ func (s *Server) found(g getter, m rankwire.Answer) {
 	}
 	s.give(g.waiter, g.want.Of, p)
 }
-
-// rankEnded takes the end of a rank of this node.
-func (s *Server) rankEnded(r *rank) {
-	s.unpark()
-	s.absent(r)
-}
