@@ -49,12 +49,10 @@ func TimingsOf(nodes iter.Seq[job.NodeTimes]) Timings {
 // returns an error if the parts of Share are not in ascending order with a gap between neighbours. Nodes and Share
 // contradict the layout if they contain a node that is not in it, or give a node another number of ranks.
 func (m *Launch) verify() error {
-	l, next := m.Job.Layout, job.NodeIndex(0)
-	for i, p := range m.Share {
-		if i > 0 && p.First <= m.Share[i-1].End() {
-			return frame.ErrCanonical
-		}
+	if err := partsInOrder(m.Share); err != nil {
+		return err
 	}
+	l, next := m.Job.Layout, job.NodeIndex(0)
 	parts := slices.Concat(job.Parts{{First: m.First, Nodes: m.Nodes}}, m.Share)
 	slices.SortFunc(parts, func(a, b job.Part) int { return cmp.Compare(a.First, b.First) })
 	for _, p := range parts {
@@ -69,18 +67,21 @@ func (m *Launch) verify() error {
 // verify returns an error if Parts are not in ascending order with a gap between neighbours, if they exceed
 // job.MaxNodes, or if they do not contain Head. It accepts empty Parts with any Head.
 func (m *Below) verify() error {
-	next, has := uint64(0), len(m.Parts) == 0
-	for i, p := range m.Parts {
-		if uint64(p.First) < next || i > 0 && uint64(p.First) == next {
-			return frame.ErrCanonical
-		}
-		next, has = uint64(p.First)+uint64(p.Nodes.Len()), has || m.Head >= p.First && m.Head < p.End()
-		if next > job.MaxNodes {
-			return frame.ErrRange
-		}
+	hasHead := func(p job.Part) bool { return m.Head >= p.First && m.Head < p.End() }
+	if err := partsInOrder(m.Parts); err != nil || len(m.Parts) == 0 || slices.ContainsFunc(m.Parts, hasHead) {
+		return err
 	}
-	if !has {
-		return frame.ErrRange
+	return frame.ErrRange
+}
+
+// partsInOrder returns an error if parts are not in ascending order with a gap between neighbours, or if they exceed
+// job.MaxNodes.
+func partsInOrder(parts []job.Part) error {
+	check := frame.InOrder(job.MaxNodes)
+	for _, p := range parts {
+		if err := check(uint32(p.First), uint32(p.Nodes.Len())); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -5,24 +5,18 @@ import (
 	"fmt"
 	"go/format"
 	"path"
-	"slices"
 	"strings"
 )
 
-// senders maps each word for a sender in the schema to a constant of package frame.
-var senders = map[string]string{
-	"down": "frame.Parent", "up": "frame.Child", "rank": "frame.Rank", "agent": "frame.Agent", "root": "frame.Root",
+// senders maps each word for a sender in the schema to the package in whose vocabulary its messages are, and to a
+// constant of package frame.
+var senders = map[string]struct{ pkg, constant string }{
+	"down": {"wire", "frame.Parent"}, "up": {"wire", "frame.Child"}, "root": {"wire", "frame.Root"},
+	"rank": {"rankwire", "frame.Rank"}, "agent": {"rankwire", "frame.Agent"},
 }
 
-// packages maps the packages of the schema to their folders, relative to the root of the repository, and to the senders
-// of the messages in their vocabularies.
-var packages = map[string]struct {
-	folder  string
-	senders []string
-}{
-	"rankwire": {"bootstrap/wire/rankwire", []string{"rank", "agent"}},
-	"wire":     {"bootstrap/wire", []string{"down", "up", "root"}},
-}
+// folders maps the packages of the schema to their folders, relative to the root of the repository.
+var folders = map[string]string{"rankwire": "bootstrap/wire/rankwire", "wire": "bootstrap/wire"}
 
 // imports lists the packages that generated code may import. A generated file imports a package if its text contains
 // the package's name and a dot.
@@ -35,11 +29,11 @@ var imports = []string{
 // before the first line "file NAME" of a package are in kinds_gen.go, with the package's vocabulary.
 func (s *schema) code() (map[string][]byte, error) {
 	text := map[string]string{}
-	for pkg, of := range packages {
-		text[of.folder+"/kinds_gen.go"] = execute("vocabulary", map[string]any{"Package": pkg, "Messages": s.Messages()})
+	for pkg, folder := range folders {
+		text[folder+"/kinds_gen.go"] = execute("vocabulary", map[string]any{"Package": pkg, "Messages": s.Messages()})
 	}
 	for _, d := range s.All {
-		name := packages[d.pkg].folder + "/" + cmp.Or(d.file, "kinds") + "_gen.go"
+		name := folders[d.pkg] + "/" + cmp.Or(d.file, "kinds") + "_gen.go"
 		d.Encode, d.Decode = s.codec(d)
 		text[name] += execute(d.Kind, d)
 	}
@@ -69,8 +63,8 @@ func (s *schema) code() (map[string][]byte, error) {
 func (d *decl) From(pkg string) string {
 	var from []string
 	for _, sender := range d.Senders {
-		if slices.Contains(packages[pkg].senders, sender) {
-			from = append(from, senders[sender])
+		if of := senders[sender]; of.pkg == pkg {
+			from = append(from, of.constant)
 		}
 	}
 	return strings.Join(from, "|")

@@ -4,7 +4,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"log"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,13 +28,10 @@ func main() {
 	root := "../.." // go generate runs in the directory of the package
 	files, err := generate(root)
 	for name, text := range files {
-		if err == nil {
-			err = os.WriteFile(filepath.Join(root, name), text, 0o644)
-		}
+		err = errors.Join(err, os.WriteFile(filepath.Join(root, name), text, 0o644))
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "wiregen:", err)
-		os.Exit(1)
+		log.Fatalln("wiregen:", err)
 	}
 }
 

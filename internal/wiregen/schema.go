@@ -111,7 +111,7 @@ func (d *decl) head(words []string) (err error) {
 		}
 		d.Senders, d.Once = strings.Split(words[2], ","), len(words) > 3 && words[3] == "once"
 		for _, from := range d.Senders {
-			if senders[from] == "" {
+			if senders[from].pkg == "" {
 				return fmt.Errorf("no sender %q", from)
 			}
 		}

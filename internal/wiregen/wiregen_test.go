@@ -22,11 +22,11 @@ func TestGeneratedFilesAreUpToDate(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, string(want), string(got), "%s is out of date: run go generate ./bootstrap/wire", name)
 	}
-	for _, of := range packages {
-		found, err := filepath.Glob(filepath.Join(root, of.folder, "*_gen*.go"))
+	for _, folder := range folders {
+		found, err := filepath.Glob(filepath.Join(root, folder, "*_gen*.go"))
 		require.NoError(t, err)
 		for _, name := range found {
-			require.Contains(t, files, of.folder+"/"+filepath.Base(name), "the schema does not generate this file any more")
+			require.Contains(t, files, folder+"/"+filepath.Base(name), "the schema does not generate this file any more")
 		}
 	}
 }
