@@ -81,23 +81,14 @@ func ParseKeys(text string) (Keys, error) {
 }
 
 func parseKey(text string) (k Key, ok bool) {
-	digit := func(i int) (byte, bool) {
-		if i >= len(text) {
-			return 0, false
-		}
-		return text[i] - '0', text[i] >= '0' && text[i] <= '9'
-	}
 	for i := range k {
-		high, is := digit(2 * i)
-		if !is {
+		pair := text[min(2*i, len(text)):min(2*i+2, len(text))]
+		digits := pair[:len(pair)-len(strings.TrimLeft(pair, "0123456789"))]
+		n, err := strconv.Atoi(digits)
+		if err != nil {
 			break
 		}
-		ok = true
-		if low, is := digit(2*i + 1); is {
-			k[i] = 10*high + low
-		} else {
-			k[i] = high
-		}
+		k[i], ok = byte(n), true
 	}
 	return k, ok
 }

@@ -135,6 +135,3 @@ func removeUnfinished(dir string, e os.DirEntry) {
 }
 
 const dialPatience = 5 * time.Second
-
-// mayAsk reports whether a user may ask this process.
-func mayAsk(uid int) bool { return uid == os.Geteuid() || uid == 0 }

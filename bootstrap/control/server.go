@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -215,7 +216,7 @@ func putterOf(c net.Conn, verb string) func(Response) error {
 func serve(c *net.UnixConn, answer func(Request, func(Response) error, <-chan struct{})) {
 	put := func(r Response) error { return write(c, r) }
 	uid, err := safefile.Peer(c)
-	if err != nil || !mayAsk(uid) {
+	if err != nil || uid != os.Geteuid() && uid != 0 {
 		_ = put(Response{Error: "this job is another user's", Done: true})
 		return
 	}

@@ -1,10 +1,6 @@
 package charm
 
-import (
-	"bytes"
-
-	"ibrun/bootstrap/ccs"
-)
+import "ibrun/bootstrap/ccs"
 
 // Frames of programs that change their number of processes. A program can do so if Charm++ was built with
 // --enable-shrinkexpand, and does so when a client sends process 0 a ccs.ResizeRequest. The processes that continue
@@ -14,8 +10,6 @@ const (
 	ReallocAck = "realloc_ack" // to all processes: continue, or end
 )
 
-// Unhandled reports whether text contains the message that a program prints if it has no ccs.ResizeHandler (conv-ccs.C
-// of Charm++). Such a program sends no reply.
-func Unhandled(text []byte) bool {
-	return bytes.Contains(text, []byte("Unknown CCS handler name '"+ccs.ResizeHandler+"'"))
-}
+// unhandled is the message that a program prints if it has no ccs.ResizeHandler (conv-ccs.C of Charm++). Such a program
+// sends no reply.
+const unhandled = "Unknown CCS handler name '" + ccs.ResizeHandler + "'"

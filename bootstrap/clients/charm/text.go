@@ -44,7 +44,7 @@ func (s *Server) print(r *rank, f Frame) {
 		r.text.size += len(all)
 		s.pump(r, to)
 	}
-	if Unhandled(f.Data) {
+	if bytes.Contains(f.Data, []byte(unhandled)) {
 		s.unhandled(r)
 	}
 	if f.Type == PrintSyn || f.Type == PrintErrSyn {

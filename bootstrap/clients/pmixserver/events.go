@@ -86,13 +86,7 @@ const (
 	maxPiece  = 16 << 10
 )
 
-// log prints what a client has to say to the user.
-func (s *Server) log(w waiter, q pmix.Log) {
-	s.print(w.rank, 1, q.Stdout)
-	s.print(w.rank, 2, q.Stderr)
-	s.status(w, pmix.Done)
-}
-
+// print prints what a client has to say to the user.
 func (s *Server) print(r *rank, stream uint8, texts []string) {
 	for _, text := range texts {
 		if text == "" || r.logged+len(text) > maxLogged {

@@ -1,6 +1,7 @@
 package pmixserver
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -176,10 +177,5 @@ func (s *Server) placeOf(slot job.Slot) pmix.RankPlace {
 // given is what clients could have been told of a rank; ok is false if the key is not of that.
 func given(p pmix.RankPlace, key string) (attrs []pmix.Attr, ok bool) {
 	attrs = p.Attrs()
-	for _, a := range attrs {
-		if a.Key == key {
-			return attrs, true
-		}
-	}
-	return nil, false
+	return attrs, slices.ContainsFunc(attrs, func(a pmix.Attr) bool { return a.Key == key })
 }

@@ -305,7 +305,9 @@ func (s *Server) ask(c *conn, tag uint32, request pmix.Request) {
 	case pmix.Query:
 		s.query(w, q)
 	case pmix.Log:
-		s.log(w, q)
+		s.print(c.rank, 1, q.Stdout)
+		s.print(c.rank, 2, q.Stderr)
+		s.status(w, pmix.Done)
 	case pmix.Finalize:
 		s.leave(c, true)
 	case pmix.Abort:
