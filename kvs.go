@@ -117,7 +117,11 @@ func (w *World) Get(ctx context.Context, rank int, key string) ([]byte, error) {
 func (w *World) got(m rankwire.Answer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	k := getKey{m.Rank, m.Key}
+	w.serve(getKey{m.Rank, m.Key}, m)
+}
+
+// serve passes an answer to those who wait for it; the caller holds the lock.
+func (w *World) serve(k getKey, m rankwire.Answer) {
 	for _, answer := range w.gets[k] {
 		answer <- m
 	}
@@ -145,12 +149,7 @@ func (w *World) putAlone(key string, value []byte) error {
 // getAlone serves those who wait for a key in a job of one rank; the caller
 // holds the lock.
 func (w *World) getAlone(k getKey) {
-	value, ok := w.kvs[k.key]
-	if !ok {
-		return
+	if value, ok := w.kvs[k.key]; ok {
+		w.serve(k, rankwire.Answer{Value: value})
 	}
-	for _, answer := range w.gets[k] {
-		answer <- rankwire.Answer{Value: value}
-	}
-	delete(w.gets, k)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"slices"
 )
 
 // Block is the I-tuples of one node's ranks: what they share once, and a
@@ -64,12 +65,7 @@ func (b *Block) Tuple(rank uint32) (t Tuple, epoch uint16, ok bool) {
 
 // Partial says that some rank has not published.
 func (b *Block) Partial() bool {
-	for _, e := range b.Ranks {
-		if e.Epoch == 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.Ranks, func(e Entry) bool { return e.Epoch == 0 })
 }
 
 // Epoch is the newest epoch of a published rank.
@@ -83,12 +79,7 @@ func (b *Block) Epoch() (newest uint16) {
 // mixed reports whether published ranks are of different epochs.
 func (b *Block) mixed() bool {
 	newest := b.Epoch()
-	for _, e := range b.Ranks {
-		if e.Epoch != 0 && e.Epoch != newest {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.Ranks, func(e Entry) bool { return e.Epoch != 0 && e.Epoch != newest })
 }
 
 // Append adds the block's one form.

@@ -33,6 +33,9 @@ type Fabric interface {
 	// Post sends one datagram and keeps nothing of b. It does not wait: what
 	// the link cannot take now is lost. The error says that it can never work.
 	Post(to Tuple, b []byte) error
+	// PostAll is Post for datagrams that lie one behind the other in b: each has
+	// size bytes, but the last may have less. There are at most MaxBatch of them.
+	PostAll(to Tuple, b []byte, size int) error
 	// Offer makes this endpoint ready to be dialled and returns what the other
 	// side needs for that besides the tuple, at most 64 bytes.
 	Offer() ([]byte, error)
@@ -56,14 +59,6 @@ type Driver interface {
 	Drive()
 	// Wake makes a Drive that is under way, or the next one, return.
 	Wake()
-}
-
-// Batcher is a Fabric that can send several datagrams at a time.
-type Batcher interface {
-	Fabric
-	// PostAll is Post for datagrams that lie one behind the other in b: each has size bytes, but
-	// the last may have less. There are at most MaxBatch of them.
-	PostAll(to Tuple, b []byte, size int) error
 }
 
 // MaxBatch and MaxBatchBytes are the most datagrams for one PostAll, and the most bytes.

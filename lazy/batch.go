@@ -2,7 +2,6 @@ package lazy
 
 import (
 	"errors"
-	"slices"
 
 	"ibrun/fabric"
 	"ibrun/lazy/peer"
@@ -47,26 +46,16 @@ func (t *Table) post() {
 		return
 	}
 	f, way := o.remote, t.by(o.to)
-	err := postAll(way, o)
+	var err error
+	if o.count == 1 {
+		err = way.Post(o.to, o.b)
+	} else {
+		err = way.PostAll(o.to, o.b, o.size)
+	}
 	o.count, o.closed, o.remote = 0, false, nil
 	lost := t.down != nil && way == t.fabric
 	if err != nil && !lost && !errors.Is(err, fabric.ErrClosed) && f.dead == nil {
 		f.kill(err)
 		t.in.alarm(f.dead)
 	}
-}
-
-func postAll(way fabric.Fabric, o *batch) error {
-	if o.count == 1 {
-		return way.Post(o.to, o.b)
-	}
-	if w, ok := way.(fabric.Batcher); ok {
-		return w.PostAll(o.to, o.b, o.size)
-	}
-	for part := range slices.Chunk(o.b, o.size) {
-		if err := way.Post(o.to, part); err != nil {
-			return err
-		}
-	}
-	return nil
 }

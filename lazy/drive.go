@@ -114,18 +114,14 @@ func (d *streamDriver) slept() {
 }
 
 // readBy says who brings a peer's messages by a stream; nil: nobody any more.
-func (b *inbox) readBy(from uint32, d *streamDriver) {
+func (b *inbox) readBy(from uint32, d driver) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.source(from)
-	if d != nil {
-		s.driver = d
-		return
-	}
-	if b.recent == s.driver {
+	if d == nil && b.recent == s.driver {
 		b.recent = nil
 	}
-	s.driver = nil
+	s.driver = d
 }
 
 // wakeDrivers lets receivers who drive look again, if what has come may be for them; the caller

@@ -164,9 +164,9 @@ func (s *stream) stop(why error) {
 
 // resume returns what has not arrived, now that the peer has said how many messages it has.
 func (s *stream) resume(have uint64) [][]byte {
+	s.resumed, s.peers = true, have
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.resumed, s.peers = true, have
 	return s.kept.after(have)
 }
 

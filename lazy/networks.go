@@ -115,16 +115,6 @@ func (f *remotePeer) findSecond() {
 	f.t.askSecondary(f, epoch)
 }
 
-// foundSecond takes the answer.
-func (f *remotePeer) foundSecond() {
-	t := f.t
-	t.step(f, peer.Event{Kind: peer.SecondaryFound, Tuple: f.secondary.tuple})
-	if f.secondary.tuple.Kind == fabric.NONE && t.down != nil {
-		f.kill(t.down)
-		t.in.alarm(f.dead)
-	}
-}
-
 // dialAddress is where a stream is dialled: by the network of the offer, whose address may have to
 // be asked for first.
 func (f *remotePeer) dialAddress(ctx context.Context, token upgrade.Token) (to fabric.Tuple, err error) {
@@ -153,7 +143,7 @@ func (f *remotePeer) dialAddress(ctx context.Context, token upgrade.Token) (to f
 // of remote peers.
 func (f *remotePeer) resumed(ctx context.Context, s *stream, number uint64) (done bool, err error) {
 	t := f.t
-	if number > 0 && s.holds(number) && (f.stream == s || s.isResumed()) {
+	if number > 0 && s.holds(number) && (f.stream == s || s.resumed) {
 		return true, nil // it goes with the others that are kept
 	}
 	for f.stream == s && !t.stopped {
@@ -164,7 +154,7 @@ func (f *remotePeer) resumed(ctx context.Context, s *stream, number uint64) (don
 	switch {
 	case t.stopped:
 		return true, ErrClosed
-	case s.isResumed():
+	case s.resumed:
 		return number > 0 && number <= s.peers, nil
 	}
 	if err := f.report(); err != nil {
@@ -180,10 +170,4 @@ func (s *stream) holds(number uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.kept.holds(number)
-}
-
-func (s *stream) isResumed() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.resumed
 }

@@ -53,11 +53,15 @@ func (t *Table) AnsweredSecondary(rank uint32, encoded []byte, failure error) {
 		tuple = fabric.Tuple{Kind: fabric.NONE}
 	}
 	f.secondary.tuple, f.secondary.epoch = tuple, epoch
-	if !t.fabric.Tuple().Kind.Ethernet() {
-		f.foundSecond()
+	if t.fabric.Tuple().Kind.Ethernet() {
+		if first, at, ok := t.known(rank, epoch); ok {
+			t.resolved(f, first, at, false)
+		}
 		return
 	}
-	if first, at, ok := t.known(rank, epoch); ok {
-		t.resolved(f, first, at, false)
+	t.step(f, peer.Event{Kind: peer.SecondaryFound, Tuple: tuple})
+	if tuple.Kind == fabric.NONE && t.down != nil {
+		f.kill(t.down)
+		t.in.alarm(f.dead)
 	}
 }

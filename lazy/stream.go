@@ -30,14 +30,15 @@ type stream struct {
 	err   error
 	done  chan struct{} // closed with err
 
-	kept    *keeper // nil: what is lost with the stream is lost
-	resumed bool    // what was kept goes another way
-	peers   uint64  // messages that the peer had by then
+	kept *keeper // nil: what is lost with the stream is lost
 
 	spin poll.Spinner // polls before the reader of the stream sleeps
 
-	reading bool   // under the lock of remote peers, as is
+	// Under the lock of remote peers.
+	reading bool
 	came    uint64 // messages that were received
+	resumed bool   // what was kept goes another way
+	peers   uint64 // messages that the peer had by then
 }
 
 // endMark stands where a length would, as the last word of one direction.

@@ -80,7 +80,7 @@ func (f *Fabric) addReceives(slots int) error {
 // Post sends one datagram. What the device cannot take now is lost.
 func (f *Fabric) Post(to fabric.Tuple, b []byte) error { return f.PostAll(to, b, len(b)) }
 
-// PostAll implements fabric.Batcher: the device is told of several work requests at once.
+// PostAll tells the device of several work requests at once.
 func (f *Fabric) PostAll(to fabric.Tuple, b []byte, size int) error {
 	for len(b) > 0 {
 		taken, err := f.post(to, b, size, 0)

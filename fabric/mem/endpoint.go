@@ -67,6 +67,16 @@ func (f *Fabric) Post(to fabric.Tuple, b []byte) error {
 	return nil
 }
 
+// PostAll sends them one by one.
+func (f *Fabric) PostAll(to fabric.Tuple, b []byte, size int) error {
+	for part := range slices.Chunk(b, size) {
+		if err := f.Post(to, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // push needs the network's lock.
 func (f *Fabric) push(a *arrival) {
 	at := sort.Search(len(f.coming), func(i int) bool { return f.coming[i].at.After(a.at) })

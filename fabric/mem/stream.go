@@ -188,10 +188,8 @@ func (c *conn) Abort(err error) {
 	c.w.change(func() { c.w.aborted = true })
 }
 
-// Read implements net.Conn.
 func (c *conn) Read(p []byte) (int, error) { return c.r.read(p) }
 
-// Write implements net.Conn.
 func (c *conn) Write(p []byte) (int, error) { return c.w.write(p, c.net.delay()) }
 
 // Close ends this end; what it has written arrives, and then io.EOF.
@@ -210,24 +208,19 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// LocalAddr implements net.Conn.
 func (c *conn) LocalAddr() net.Addr { return net.TCPAddrFromAddrPort(c.local.AddrPort()) }
 
-// RemoteAddr implements net.Conn.
 func (c *conn) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(c.remote.AddrPort()) }
 
-// SetDeadline implements net.Conn.
 func (c *conn) SetDeadline(at time.Time) error {
 	return errors.Join(c.SetReadDeadline(at), c.SetWriteDeadline(at))
 }
 
-// SetReadDeadline implements net.Conn.
 func (c *conn) SetReadDeadline(at time.Time) error {
 	c.r.change(func() { c.r.readBy = at; c.r.expect(at) })
 	return nil
 }
 
-// SetWriteDeadline implements net.Conn.
 func (c *conn) SetWriteDeadline(at time.Time) error {
 	c.w.change(func() { c.w.writeBy = at; c.w.expect(at) })
 	return nil

@@ -10,8 +10,8 @@ import (
 	"ibrun/fabric"
 )
 
-// PostAll implements fabric.Batcher: the kernel takes all with one call and cuts them apart where
-// they leave (UDP_SEGMENT, udp(7)). Where it cannot, each goes by itself, as all do from then on.
+// PostAll has the kernel take all with one call and cut them apart where they leave (UDP_SEGMENT,
+// udp(7)). Where it cannot, each goes by itself, as all do from then on.
 func (f *Fabric) PostAll(to fabric.Tuple, b []byte, size int) error {
 	if size < len(b) && size <= f.mtu && to.Kind == f.tuple.Kind && !f.single.Load() && f.ending.Err() == nil {
 		switch err := f.send(to, b, size); err {

@@ -1,5 +1,7 @@
 package peer
 
+import "bytes"
+
 // take takes what a SEGMENT or ACK brings.
 func (p *Peer) take(c *cue) {
 	p.takeAck(&c.packet)
@@ -30,7 +32,7 @@ func (p *Peer) receive(k *packet) {
 			w.in = new([ring]piece)
 		}
 		w.have |= 1 << (ahead - 1)
-		w.in[k.seq%ring] = piece{clone(k.payload), k.flags}
+		w.in[k.seq%ring] = piece{bytes.Clone(k.payload), k.flags}
 		w.answerNow()
 		return
 	}
@@ -83,7 +85,7 @@ func (p *Peer) assemble(payload []byte, flags uint8, owned bool) {
 	case owned:
 		w.partial, w.open = payload, true
 	default:
-		w.partial, w.open = clone(payload), true
+		w.partial, w.open = bytes.Clone(payload), true
 	}
 	if flags&flagLast == 0 {
 		return
@@ -104,10 +106,3 @@ func (p *Peer) assemble(payload []byte, flags uint8, owned bool) {
 
 // halfway reports whether part of a message is here and not delivered.
 func (w *window) halfway() bool { return w != nil && (w.open || w.have != 0) }
-
-// clone copies b; an empty message is not nil.
-func clone(b []byte) []byte {
-	c := make([]byte, len(b))
-	copy(c, b)
-	return c
-}

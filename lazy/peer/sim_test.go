@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"bytes"
 	"encoding/binary"
 	"slices"
 	"sort"
@@ -289,7 +290,7 @@ func (w *world) post(e *end, f *Effect) {
 	w.posts[f.Packet]++
 	ev := Event{
 		Kind: Packet, Packet: f.Packet, Gen: f.Gen, SrcEpoch: e.self.epoch, DstEpoch: f.DstEpoch,
-		Body: clone(f.Body), Tuple: e.self.tuple,
+		Body: bytes.Clone(f.Body), Tuple: e.self.tuple,
 	}
 	if f.To.Num == 0 {
 		w.Broken("%v to nowhere", f.Packet)
