@@ -8,6 +8,7 @@ import (
 
 	"ibrun/cgo/verbs"
 	"ibrun/fabric"
+	"ibrun/internal/job"
 )
 
 // Config selects the port of an endpoint and its addresses, keys and limits.
@@ -184,11 +185,16 @@ func (s *rings) add(f *Fabric, slots, size int) ([]verbs.Receive, error) {
 }
 
 // Counted returns the counts that ibrun --stats reports for InfiniBand.
-func (f *Fabric) Counted() fabric.Counts {
+func (f *Fabric) Counted() map[job.Count]uint64 {
 	c := f.Counters()
-	return fabric.Counts{
-		DatagramPairs: 1, StreamPairs: c.Dialled + c.Accepted, SparePairs: c.Made - min(c.Made, c.Dialled+c.Accepted),
-		ColdPairs: c.Cold, Strangers: c.Strangers, Pinned: c.Pinned, Opening: c.Opening,
+	return map[job.Count]uint64{
+		job.CountDatagramPairs: 1,
+		job.CountStreamPairs:   c.Dialled + c.Accepted,
+		job.CountSparePairs:    c.Made - min(c.Made, c.Dialled+c.Accepted),
+		job.CountCold:          c.Cold,
+		job.CountStrangers:     c.Strangers,
+		job.CountPinned:        c.Pinned,
+		job.CountOpening:       uint64(c.Opening.Microseconds()),
 	}
 }
 
