@@ -71,11 +71,8 @@ func (w *World) Restarts() []RestartError {
 // If Rollback succeeds, it does not return, because this process ends too. It returns an error that wraps ErrNoRestart
 // if the job does not restart ranks, an AgentError if this node's agent is lost, and ErrFinalized after Finalize.
 func (w *World) Rollback(text string) error {
-	w.mu.Lock()
-	finalized := w.finalized
-	w.mu.Unlock()
 	switch {
-	case finalized:
+	case w.isFinalized():
 		return ErrFinalized
 	case w.control == nil || !w.welcome.Restarts:
 		return fmt.Errorf("ibrun: Rollback: %w", ErrNoRestart)

@@ -142,18 +142,21 @@ func (w *World) usable() error {
 	return w.lost
 }
 
-// none is what a collective that failed gives.
-var none rankwire.Parcels
+func (w *World) isFinalized() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.finalized
+}
 
 func (w *World) collective(ctx context.Context, root int, m rankwire.Collect) (rankwire.Parcels, error) {
 	if err := w.usable(); err != nil {
-		return none, err
+		return rankwire.Parcels{}, err
 	}
 	if _, err := w.slot(m.What.String(), root); err != nil {
-		return none, err
+		return rankwire.Parcels{}, err
 	}
 	if size := m.Parcels.Size(); size > rankwire.MaxGather {
-		return none, fmt.Errorf("ibrun: %v: %d bytes, at most %d go through the launch tree; use Send: %w",
+		return rankwire.Parcels{}, fmt.Errorf("ibrun: %v: %d bytes, at most %d go through the launch tree; use Send: %w",
 			m.What, size, rankwire.MaxGather, ErrTooLong)
 	}
 	return w.gather(ctx, m)
@@ -167,7 +170,7 @@ func (w *World) gather(ctx context.Context, m rankwire.Collect) (rankwire.Parcel
 	case w.control == nil:
 		return m.Parcels, nil
 	case w.left():
-		return none, ErrLeft
+		return rankwire.Parcels{}, ErrLeft
 	}
 	outcome := make(chan rankwire.Release, 1)
 	w.mu.Lock()
@@ -177,7 +180,7 @@ func (w *World) gather(ctx context.Context, m rankwire.Collect) (rankwire.Parcel
 	err := w.send(m) // under the lock: collectives leave in their order
 	w.mu.Unlock()
 	if err != nil {
-		return none, err
+		return rankwire.Parcels{}, err
 	}
 	r, err := await(ctx, w, outcome)
 	if err == nil && r.Trouble != "" {

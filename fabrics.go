@@ -45,15 +45,6 @@ func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
 // option. If delay is 0 or less, or without the option, messages do not wait.
 func WithAggregation(delay time.Duration) Option { return func(c *config) { c.bundle = delay } }
 
-// newConfig returns the default parameters with options applied.
-func newConfig(options []Option) config {
-	c := config{log: slog.New(slog.DiscardHandler)}
-	for _, o := range options {
-		o(&c)
-	}
-	return c
-}
-
 // wantsReasons reports whether this rank has to report the reason for its choice of network: it is the first rank of
 // its node and ibrun was started with -v, or the program's logger records the level Info.
 func (w *World) wantsReasons() bool {

@@ -91,7 +91,12 @@ func Init(ctx context.Context, options ...Option) (*World, error) {
 	} else if err != nil {
 		return nil, &AgentError{err}
 	}
-	return join(control, welcome, time.Since(began), newConfig(options))
+	answer := time.Since(began)
+	c := config{log: slog.New(slog.DiscardHandler)}
+	for _, o := range options {
+		o(&c)
+	}
+	return join(control, welcome, answer, c)
 }
 
 // join returns the World of a rank with this channel to its agent and this welcome. Control is nil if ibrun did not

@@ -41,7 +41,7 @@ func (w *World) TrySend(to int, m []byte) error {
 func (w *World) Recv(ctx context.Context) (from int, m []byte, err error) {
 	got, err := w.table.Recv(ctx)
 	if err != nil {
-		return noRank, nil, err
+		return -1, nil, err // a call that is given this rank fails
 	}
 	return w.rank(job.Slot(got.From)), got.Body, nil
 }
@@ -67,10 +67,7 @@ func (w *World) Free(m []byte) { w.table.Free(m) }
 // messages, taken by the kernel. The error names ranks that messages may not have reached. If ctx
 // ends first, Flush returns its error; what was sent stays on its way.
 func (w *World) Flush(ctx context.Context) error {
-	w.mu.Lock()
-	finalized := w.finalized
-	w.mu.Unlock()
-	if finalized {
+	if w.isFinalized() {
 		return ErrFinalized // and no news of ranks that have finalized as well
 	}
 	return w.table.Flush(ctx)
@@ -89,9 +86,6 @@ func (w *World) Warm(ranks ...int) error {
 	}
 	return w.table.Warm(list...)
 }
-
-// noRank is the sender that Recv returns with an error: a call that is given it fails.
-const noRank = -1
 
 // slot is a rank's place in the order of nodes.
 func (w *World) slot(op string, rank int) (job.Slot, error) {

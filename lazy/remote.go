@@ -1,6 +1,7 @@
 package lazy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,9 +108,7 @@ func (t *Table) remotePeers() []*remotePeer {
 
 func (f *remotePeer) newUpgrade() upgrade.Pair {
 	worth := f.t.cfg.Worth
-	if worth.Packet == 0 {
-		worth.Packet = f.t.mtu()
-	}
+	worth.Packet = cmp.Or(worth.Packet, f.t.mtu())
 	return upgrade.New(upgrade.Config{Dials: f.t.cfg.Rank < f.rank, Always: f.t.cfg.Streams, Worth: worth})
 }
 

@@ -77,11 +77,9 @@ func (k *keeper) wait(fd int32, most time.Duration) bool {
 // bell is a descriptor in the Go poller that has something whenever it is rung.
 type bell struct{ raw syscall.RawConn }
 
-// ownBell is the one of this process.
-var ownBell = sync.OnceValue(newBell)
-
-// newBell returns nil if there is no descriptor left; it works without, too.
-func newBell() *bell {
+// ownBell returns the one of this process, or nil if there was no descriptor left; it works without,
+// too.
+var ownBell = sync.OnceValue(func() *bell {
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
 		return nil
@@ -91,7 +89,7 @@ func newBell() *bell {
 		return nil
 	}
 	return &bell{raw}
-}
+})
 
 // ring waits in the Go poller for what is there already. So the poller looks at all descriptors,
 // and the processor is not given back.

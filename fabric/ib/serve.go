@@ -76,11 +76,8 @@ func (l *engine) await() {
 	}
 }
 
-// pollInto is CQ.Poll or CQ.ArmPoll.
-type pollInto func(*verbs.CQ, []verbs.Completion) (int, error)
-
-// takeDue takes one batch from each queue that is due, and says how much that was.
-func (l *engine) takeDue(poll pollInto) (found int) {
+// takeDue takes one batch from each queue that is due, by CQ.Poll or CQ.ArmPoll, and says how much that was.
+func (l *engine) takeDue(poll func(*verbs.CQ, []verbs.Completion) (int, error)) (found int) {
 	if l.due&1 != 0 {
 		n, err := poll(l.cq, l.ends[:])
 		l.receives(n)

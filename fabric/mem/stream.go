@@ -161,14 +161,12 @@ func (c *conn) fail(err error) {
 	}
 }
 
-// Confirmed implements fabric.Confirmer.
 func (c *conn) Confirmed() (written, read uint64) {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
 	return c.w.written, c.w.got
 }
 
-// OnFail implements fabric.Confirmer.
 func (c *conn) OnFail(call func(error)) {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()

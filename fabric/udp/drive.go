@@ -24,16 +24,13 @@ func (f *Fabric) receive() {
 	}
 }
 
-// Turn implements fabric.Driver.
 func (f *Fabric) Turn() *poll.Turn { return f.drive }
 
-// Drive implements fabric.Driver.
 func (f *Fabric) Drive() {
 	_ = f.read(true) // what ends it, ends the receiver's wait too
 	f.drive.Leave()
 }
 
-// Wake implements fabric.Driver.
 func (f *Fabric) Wake() { f.in.wake(f.greet) }
 
 // greet sends an empty datagram to ourselves, which nobody else does.

@@ -74,11 +74,11 @@ const (
 )
 
 // newInlet takes datagrams of at most size bytes out of a socket.
-func newInlet(socket *os.File, size int, four bool) (*inlet, error) {
+func newInlet(socket *os.File, size int, four bool, spin poll.Spinner) (*inlet, error) {
 	count := min(max(space/size, 1), most)
 	i := &inlet{space: make([]byte, count*size), parts: make([]unix.Iovec, count),
 		names: make([]unix.RawSockaddrInet6, count), heads: make([]head, count), four: four,
-		need: leastShort}
+		need: leastShort, spin: spin}
 	for n := range i.heads {
 		i.parts[n].Base = &i.space[n*size]
 		i.parts[n].SetLen(size)

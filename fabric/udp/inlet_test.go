@@ -20,7 +20,7 @@ func inletOf(t *testing.T) (in *inlet, send func(b string)) {
 	socket, tuple, err := listen("udp4", netip.AddrPortFrom(here, 0))
 	require.NoError(t, err)
 	t.Cleanup(func() { socket.Close() })
-	in, err = newInlet(socket, 1472, true)
+	in, err = newInlet(socket, 1472, true, poll.Spinner{})
 	require.NoError(t, err)
 	t.Cleanup(func() { in.ready.Close() })
 	require.NoError(t, control(in.socket, func(fd int) error {

@@ -107,9 +107,7 @@ func Open(cfg Config, sink fabric.Sink) (*Fabric, error) {
 		err = f.tune()
 	}
 	if err == nil {
-		if f.in, err = newInlet(f.socket, f.mtu, f.tuple.Kind == fabric.ETH4); err == nil {
-			f.in.spin = cfg.Spin
-		}
+		f.in, err = newInlet(f.socket, f.mtu, f.tuple.Kind == fabric.ETH4, cfg.Spin)
 	}
 	if err != nil {
 		f.socket.Close()

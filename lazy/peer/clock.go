@@ -82,9 +82,6 @@ func (r *retry) proof(now time.Duration) {
 	}
 }
 
-// alive notes that the peer is there, although nothing has gone ahead.
-func (r *retry) alive(now time.Duration) { r.since, r.proofs = now, 0 }
-
 // overdue is when the peer counts as out of reach: it has run for so long and did
 // not answer. A peer that stands still, stopped or on a node that is frozen, gives
 // no proofs. Whether it has ended is the agents' to say.
@@ -174,7 +171,7 @@ func (p *Peer) tick() {
 		if w.ackAt <= p.now {
 			w.answerNow()
 			w.ackWait = ackDelay
-			w.hold.expired()
+			w.hold.gap = 0 // it goes alone
 		}
 	}
 	if p.probeAt() <= p.now {

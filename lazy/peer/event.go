@@ -136,8 +136,3 @@ type Scratch struct {
 // Expect says that answers may take so long at first: what is sent is not
 // repeated sooner. What is measured later takes its place.
 func (s *Scratch) Expect(answer time.Duration) { s.pace.smooth = min(answer, slowest) }
-
-func (s *Scratch) reset() {
-	clear(s.effects) // lets go of messages that the owner has taken
-	s.effects, s.bytes = s.effects[:0], s.bytes[:0]
-}

@@ -50,9 +50,6 @@ func (h *hold) leaves(now time.Duration) {
 	h.since = never
 }
 
-// expired notes that an acknowledgement had to go alone.
-func (h *hold) expired() { h.gap = 0 }
-
 // choose says how long acknowledgements are held from now on. The packet at hand tells the peer.
 func (h *hold) choose() {
 	h.long = 0

@@ -36,10 +36,7 @@ const (
 )
 
 // Secondary reports whether the pair goes by the second network.
-func (p *Peer) Secondary() bool { return p.number()%2 == 1 }
-
-// Moves is the number of the last change of the network that the pair knows of.
-func (p *Peer) Moves() uint16 { return p.number() }
+func (p *Peer) Secondary() bool { return p.Moves()%2 == 1 }
 
 // Addresses are where the peer is by each network; zero: not known, or not by that one.
 func (p *Peer) Addresses() (first, second fabric.Tuple) {
@@ -51,7 +48,8 @@ func (p *Peer) Addresses() (first, second fabric.Tuple) {
 
 func (p *Peer) dual() bool { return p.path != nil }
 
-func (p *Peer) number() uint16 {
+// Moves is the number of the last change of the network that the pair knows of.
+func (p *Peer) Moves() uint16 {
 	if !p.dual() {
 		return 0
 	}

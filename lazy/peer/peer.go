@@ -144,7 +144,8 @@ func (p *Peer) Counts() Counts { return p.counts }
 // is to be done, in this order. The slice is valid until the next Step.
 func (p *Peer) Step(now time.Duration, ev Event) []Effect {
 	p.now = now
-	p.scratch.reset()
+	clear(p.scratch.effects) // lets go of messages that the owner has taken
+	p.scratch.effects, p.scratch.bytes = p.scratch.effects[:0], p.scratch.bytes[:0]
 	held := p.unackedBytes
 	switch ev.Kind {
 	case Send, Control, Bundle:
@@ -267,7 +268,7 @@ func (p *Peer) transmit(k *packet) {
 
 func (p *Peer) transmitTo(to fabric.Tuple, k *packet) {
 	p.emit(Effect{
-		Kind: Transmit, Packet: k.kind, Gen: p.gen, DstEpoch: p.epoch, Path: p.number(), To: to, Body: p.body(k),
+		Kind: Transmit, Packet: k.kind, Gen: p.gen, DstEpoch: p.epoch, Path: p.Moves(), To: to, Body: p.body(k),
 	})
 }
 

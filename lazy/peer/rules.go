@@ -198,7 +198,7 @@ func (p *Peer) question(fresh bool) {
 func (p *Peer) reject(epoch uint16, gen uint32, to fabric.Tuple) {
 	k := packet{kind: PacketReject, epoch: p.cfg.Epoch, tuple: p.own(to)}
 	p.emit(Effect{Kind: Transmit, Packet: k.kind, Gen: gen, DstEpoch: epoch, To: to, Body: p.body(&k),
-		Path: p.number()})
+		Path: p.Moves()})
 }
 
 // apply finds the row, does what it says and goes where it says.

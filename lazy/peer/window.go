@@ -181,8 +181,8 @@ func (p *Peer) takeAck(k *packet) {
 		return
 	}
 	p.retry.silent = 0
-	if k.window == 0 {
-		p.retry.alive(p.now)
+	if k.window == 0 { // the peer is there, although nothing goes ahead
+		p.retry.since, p.retry.proofs = p.now, 0
 	}
 	before := p.pending
 	got := 0

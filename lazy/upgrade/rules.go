@@ -1,6 +1,9 @@
 package upgrade
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"fmt"
+)
 
 // cue is what an input brings along for its actions.
 type cue struct {
@@ -101,7 +104,7 @@ func (p *Pair) received(ev Event) {
 		return
 	case GiveUp:
 		if m.token == p.token {
-			c.why = remote(m.rest)
+			c.why = fmt.Errorf("the other side could not: %s", m.rest)
 			p.apply(stream, inGiveUp, &c)
 		}
 		return
@@ -184,7 +187,8 @@ func init() { // not above: what the steps do looks steps up
 			p.emit(Effect{Kind: Notify})
 		}},
 		doGiveUp: {"failures + 1, send GIVEUP, forget the attempt, Notify", func(p *Pair, c *cue) {
-			p.send(GiveUp, reason(c.why))
+			text := c.why.Error()
+			p.send(GiveUp, text[:min(len(text), longestReason)])
 			p.failed(c.why)
 		}},
 		doFail:   {"failures + 1, forget the attempt, Notify", func(p *Pair, c *cue) { p.failed(c.why) }},

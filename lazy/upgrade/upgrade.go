@@ -9,7 +9,6 @@ package upgrade
 
 import (
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -219,12 +218,3 @@ func (p *Pair) failed(why error) {
 	p.forget()
 	p.emit(Effect{Kind: Notify})
 }
-
-// reason is what goes with a GIVEUP.
-func reason(why error) string {
-	text := why.Error()
-	return text[:min(len(text), longestReason)]
-}
-
-// remote is the peer's reason.
-func remote(why []byte) error { return fmt.Errorf("the other side could not: %s", why) }
