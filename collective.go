@@ -142,12 +142,6 @@ func (w *World) usable() error {
 	return w.lost
 }
 
-func (w *World) isFinalized() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.finalized
-}
-
 func (w *World) collective(ctx context.Context, root int, m rankwire.Collect) (rankwire.Parcels, error) {
 	if err := w.usable(); err != nil {
 		return rankwire.Parcels{}, err

@@ -292,6 +292,12 @@ func (w *World) lose(err error) (unexpected bool) {
 	return w.lost != ErrFinalized
 }
 
+func (w *World) isFinalized() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.finalized
+}
+
 // agentError returns the reason that the agent is lost, or nil.
 func (w *World) agentError() error {
 	w.mu.Lock()

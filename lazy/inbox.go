@@ -40,13 +40,13 @@ type inbox struct {
 type source struct {
 	queue  []*entry // oldest first
 	bytes  int
-	room   chan struct{} // closed when there is room again; nil: nobody waits
-	taken  func(bytes int)
-	stream bool          // its last message came by a stream
-	driver driver        // which reads that; nil: none that a receiver may drive
-	err    error         // nothing more will come from this peer
-	start  uint8         // of the peer, which counts: how often it was restarted
-	news   *RestartError // of which the program has not heard
+	room   chan struct{}   // closed when there is room again; nil: nobody waits
+	taken  func(bytes int) // called with the size of each message that is received; nil: nobody asks
+	stream bool            // its last message came by a stream
+	driver driver          // which reads that; nil: none that a receiver may drive
+	err    error           // nothing more will come from this peer
+	start  uint8           // of the peer, which counts: how often it was restarted
+	news   *RestartError   // of which the program has not heard
 }
 
 type entry struct {
@@ -162,14 +162,6 @@ func (b *inbox) full(from uint32, done <-chan struct{}) {
 		}
 		b.mu.Lock()
 	}
-	b.mu.Unlock()
-}
-
-// onTaken asks for a call with the size of each message that is received from
-// a peer.
-func (b *inbox) onTaken(from uint32, f func(bytes int)) {
-	b.mu.Lock()
-	b.source(from).taken = f
 	b.mu.Unlock()
 }
 

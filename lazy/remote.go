@@ -75,7 +75,7 @@ func (t *Table) remotePeer(rank uint32) *remotePeer {
 	if f == nil {
 		f = &remotePeer{t: t, rank: rank, turn: make(chan struct{}, 1), news: make(chan struct{}, 1)}
 		cfg := peer.Config{
-			Self: t.cfg.Rank, Rank: rank, Epoch: t.cfg.Epoch, Tuple: t.fabric.Tuple(), MTU: t.mtu(),
+			Epoch: t.cfg.Epoch, Tuple: t.fabric.Tuple(), MTU: t.mtu(),
 			Stage: moveAt, Seed: uint64(t.cfg.Rank)<<32 | uint64(rank), Scratch: &t.scratch, Floor: t.floor(rank),
 			Hold: t.cfg.Hold,
 		}
@@ -94,7 +94,9 @@ func (t *Table) remotePeer(rank uint32) *remotePeer {
 			t.in.lose(rank, f.dead)
 		}
 		t.fars[rank] = f
-		t.in.onTaken(rank, f.taken)
+		t.in.mu.Lock()
+		t.in.source(rank).taken = f.taken
+		t.in.mu.Unlock()
 		t.count(func(s *sums) { s[job.CountPeers]++ })
 	}
 	return f

@@ -93,7 +93,13 @@ func (t *Table) sinceRestart(rank uint32, s *stream) error {
 }
 
 // Restarts acknowledges all restarts: Recv does not fail for them any more.
-func (t *Table) Restarts() { t.in.claimAll() }
+func (t *Table) Restarts() {
+	t.in.mu.Lock()
+	defer t.in.mu.Unlock()
+	for len(t.in.restarts) > 0 {
+		t.in.claim(0)
+	}
+}
 
 // renewed makes the way to a remote peer anew: a newer start of it counts.
 func (f *remotePeer) renewed(epoch uint16) {
@@ -245,15 +251,6 @@ func (b *inbox) claim(i int) *RestartError {
 		}
 	}
 	return err
-}
-
-// claimAll takes all restarts from the list.
-func (b *inbox) claimAll() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for len(b.restarts) > 0 {
-		b.claim(0)
-	}
 }
 
 // claimOf takes the restart of a peer from the list, if it is there.

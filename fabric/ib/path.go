@@ -46,9 +46,13 @@ func newLevels(ctx context.Context, ask func(context.Context, [16]byte) (uint8, 
 	return &levels{ctx: ctx, ask: ask, slow: make(chan struct{}, mostAsking), known: map[[16]byte]*level{}}
 }
 
-// of returns the level for the port with this GID. It starts a query if there is none yet, or if the last one failed
-// more than askAgain ago.
-func (s *levels) of(gid [16]byte) *level {
+// of returns the level for the port of a peer, or errNoGID if the tuple has no GID. It starts a query if there is none
+// yet, or if the last one failed more than askAgain ago.
+func (s *levels) of(peer fabric.Tuple) (*level, error) {
+	if peer.Kind != fabric.IBGID {
+		return nil, errNoGID
+	}
+	gid := peer.Addr
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v := s.known[gid]
@@ -56,10 +60,10 @@ func (s *levels) of(gid [16]byte) *level {
 		select {
 		case <-v.done:
 			if v.err == nil || time.Since(v.at) < askAgain {
-				return v
+				return v, nil
 			}
 		default:
-			return v
+			return v, nil
 		}
 	}
 	if len(s.known) >= mostHandles {
@@ -76,21 +80,13 @@ func (s *levels) of(gid [16]byte) *level {
 		v.at = time.Now()
 		close(v.done)
 	}()
-	return v
-}
-
-// to returns the level for the port of a peer, or errNoGID if the tuple has no GID.
-func (s *levels) to(peer fabric.Tuple) (*level, error) {
-	if peer.Kind != fabric.IBGID {
-		return nil, errNoGID
-	}
-	return s.of(peer.Addr), nil
+	return v, nil
 }
 
 // now returns the service level of the path to a peer. It returns errFull while the query runs: the datagram is
 // dropped, and the sender repeats it.
 func (s *levels) now(to fabric.Tuple) (uint8, error) {
-	v, err := s.to(to)
+	v, err := s.of(to)
 	if err != nil {
 		return 0, err
 	}
@@ -104,7 +100,7 @@ func (s *levels) now(to fabric.Tuple) (uint8, error) {
 
 // wait is like now, but waits for the query until ctx is done.
 func (s *levels) wait(ctx context.Context, to fabric.Tuple) (uint8, error) {
-	v, err := s.to(to)
+	v, err := s.of(to)
 	if err != nil {
 		return 0, err
 	}

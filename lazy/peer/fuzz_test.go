@@ -21,7 +21,7 @@ func FuzzPeer(f *testing.F) {
 			2, 3, 4, 9})
 	}
 	f.Fuzz(func(t *testing.T, input []byte) {
-		p := New(Config{Self: 0, Rank: 1, Epoch: 2, Tuple: samples[0].tuple, MTU: 1400, Seed: 1})
+		p := New(Config{Epoch: 2, Tuple: samples[0].tuple, MTU: 1400, Seed: 1})
 		b := &owner{input}
 		now, given, received := time.Duration(0), 0, 0
 		for len(b.Input) > 0 {

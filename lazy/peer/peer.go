@@ -19,19 +19,18 @@ import (
 
 // Config is what a Peer knows at birth.
 type Config struct {
-	Self, Rank uint32        // our rank and the peer's
-	Epoch      uint16        // our epoch, 1 or more
-	Tuple      fabric.Tuple  // where we are reached
-	Secondary  fabric.Tuple  // where peers on Ethernet reach us, if Tuple is none for them; zero: nowhere else
-	Down       bool          // Tuple does not work at present
-	MTU        int           // most bytes of a packet's body that we take or send, 512 or more
-	Window     int           // segments that we take at a time, 1 to 64; 0: 64
-	Stage      int           // bytes that may be accepted and not acknowledged; 0: 256 KiB
-	Inbox      int           // bytes delivered and not taken before the window shuts; 0: 1 MiB
-	Hold       time.Duration // on the second network before the first is tried; 0: 10 s
-	Seed       uint64        // of jitter
-	Floor      uint16        // older epochs of the peer do not count; 0: all do
-	Scratch    *Scratch      // shared by Peers that never run at the same time; nil: its own
+	Epoch     uint16        // our epoch, 1 or more
+	Tuple     fabric.Tuple  // where we are reached
+	Secondary fabric.Tuple  // where peers on Ethernet reach us, if Tuple is none for them; zero: nowhere else
+	Down      bool          // Tuple does not work at present
+	MTU       int           // most bytes of a packet's body that we take or send, 512 or more
+	Window    int           // segments that we take at a time, 1 to 64; 0: 64
+	Stage     int           // bytes that may be accepted and not acknowledged; 0: 256 KiB
+	Inbox     int           // bytes delivered and not taken before the window shuts; 0: 1 MiB
+	Hold      time.Duration // on the second network before the first is tried; 0: 10 s
+	Seed      uint64        // of jitter
+	Floor     uint16        // older epochs of the peer do not count; 0: all do
+	Scratch   *Scratch      // shared by Peers that never run at the same time; nil: its own
 }
 
 // Peer is the state of one pair. The zero value is not ready; see New.

@@ -235,7 +235,7 @@ func TestSecondary(t *testing.T) {
 		{Kind: fabric.ROCE4, Addr: [16]byte{10, 0, 0, 2}, Num: 11}: first,
 	} {
 		old := packet{kind: PacketFin, attempt: 1}
-		p := New(Config{Self: 1, Rank: 2, Epoch: 2, Tuple: first, Secondary: secondary, MTU: 1000})
+		p := New(Config{Epoch: 2, Tuple: first, Secondary: secondary, MTU: 1000})
 		p.Step(0, Event{Kind: Warm})
 		told := 0
 		for at, ev := range []Event{

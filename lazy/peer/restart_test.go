@@ -33,8 +33,7 @@ func (w *world) start(r *rank, anew bool) {
 		}
 		e.flows = append(e.flows, e.flow)
 		cfg := w.cfg
-		cfg.Self, cfg.Rank, cfg.Epoch, cfg.Tuple, cfg.Scratch = uint32(r.id), uint32(other.id), r.epoch, r.tuple,
-			scratch
+		cfg.Epoch, cfg.Tuple, cfg.Scratch = r.epoch, r.tuple, scratch
 		cfg.Seed = w.Rand.Uint64()
 		e.peer = New(cfg)
 		if job.StartOf(other.epoch) > 0 {

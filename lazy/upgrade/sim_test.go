@@ -88,7 +88,7 @@ func (w *world) start(r *rank) {
 		}
 		e.flows = append(e.flows, e.flow)
 		e.peer = peer.New(peer.Config{
-			Self: uint32(r.id), Rank: uint32(other.id), Epoch: r.epoch, Tuple: r.tuple(), MTU: 512, Stage: w.stage,
+			Epoch: r.epoch, Tuple: r.tuple(), MTU: 512, Stage: w.stage,
 			Seed: w.Rand.Uint64(), Scratch: scratch,
 		})
 		cfg := w.cfg
