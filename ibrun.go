@@ -104,7 +104,7 @@ func Init(ctx context.Context, options ...Option) (*World, error) {
 func join(control *rankwire.Channel, welcome rankwire.Welcome, answer time.Duration, c config) (*World, error) {
 	w := &World{
 		log: c.log, control: control, welcome: welcome, over: make(chan struct{}), op: welcome.Op,
-		mark:     mark(welcome.Epoch),
+		mark: mark(welcome.Epoch), kvs: map[string][]byte{},
 		releases: map[uint32]chan rankwire.Release{}, gets: map[getKey][]chan rankwire.Answer{},
 	}
 	w.layout.Store(&welcome.Layout)

@@ -138,9 +138,6 @@ func (w *World) putAlone(key string, value []byte) error {
 		}
 		return nil
 	}
-	if w.kvs == nil {
-		w.kvs = map[string][]byte{}
-	}
 	w.kvs[key] = bytes.Clone(value)
 	w.getAlone(getKey{0, key})
 	return nil
