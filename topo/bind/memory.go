@@ -1,6 +1,8 @@
 package bind
 
 import (
+	"slices"
+
 	"ibrun/internal/cpuset"
 	"ibrun/topo"
 )
@@ -9,17 +11,19 @@ import (
 type memory struct {
 	all    []topo.Memory
 	in     topo.Index
-	usable []bool // in the order of all
+	usable []int // indices in all
 }
 
 func newMemory(m *topo.Machine) *memory {
-	near := &memory{all: m.Memories, in: inMemories(m), usable: make([]bool, len(m.Memories))}
+	near := &memory{all: m.Memories, in: inMemories(m)}
 	full := false // some NUMA node that is allowed is known to have memory
 	for _, n := range m.Memories {
 		full = full || n.Bytes > 0 && m.AllowedMems.Has(n.ID)
 	}
 	for i, n := range m.Memories {
-		near.usable[i] = m.AllowedMems.Has(n.ID) && (n.Bytes > 0 || !full)
+		if m.AllowedMems.Has(n.ID) && (n.Bytes > 0 || !full) {
+			near.usable = append(near.usable, i)
+		}
 	}
 	return near
 }
@@ -46,34 +50,24 @@ func (near *memory) of(cpus cpuset.Set) (mems cpuset.Set, interleave bool) {
 		if first < 0 {
 			first = i
 		}
-		if near.usable[i] {
+		if slices.Contains(near.usable, i) {
 			mems.Add(near.all[i].ID)
 		}
 	}
-	if n := near.nearest(first); mems.Empty() && n >= 0 {
-		mems.Add(near.all[n].ID)
+	if mems.Empty() && first >= 0 && len(near.usable) > 0 {
+		mems.Add(near.all[near.nearest(first)].ID)
 	}
 	return mems, mems.Len() > 1
 }
 
 // nearest is the usable NUMA node at the least distance from one, of equal
-// ones the first; -1 if there is none. Where distances are not known, all are
-// the same.
+// ones the first. Where distances are not known, all are the same.
 func (near *memory) nearest(from int) int {
-	best := -1
-	if from < 0 {
-		return best
-	}
 	far := func(i int) int {
 		if d := near.all[from].Distance; i < len(d) {
 			return d[i]
 		}
 		return 0
 	}
-	for i, ok := range near.usable {
-		if ok && (best < 0 || far(i) < far(best)) {
-			best = i
-		}
-	}
-	return best
+	return slices.MinFunc(near.usable, func(a, b int) int { return far(a) - far(b) })
 }
