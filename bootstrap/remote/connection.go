@@ -62,12 +62,12 @@ func (s *Starter) dial(ctx context.Context, t Target, progress func(Phase)) (*Se
 	case errors.As(err, &e):
 		banner := strings.TrimSpace(ses.stderr.String())
 		failed := &Error{
-			Host: t.Host, Phase: Phase(e.Phase), Cause: e.Cause, Hint: strings.ReplaceAll(e.Hint, "HOST", t.Host),
-			Tail: banner, early: e.Early,
+			Host: t.Host, Phase: Phase(e.Phase), Cause: e.Cause, Hint: e.Hint, Tail: banner, early: e.Early,
 		}
 		if strings.Contains(banner, adoption) { // the key was right: sshd says why it closes all the same
-			ses.look(failed, t)
+			failed.take(loginClues, banner)
 		}
+		failed.Hint = strings.ReplaceAll(failed.Hint, "HOST", t.Host)
 		return nil, failed
 	default:
 		return nil, &Error{Host: t.Host, Phase: Connect, Cause: err.Error()}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -132,17 +133,25 @@ func (ses *Session) explain(t Target, err error, s *Starter) error {
 
 // look takes phase, cause and hint from what was printed.
 func (ses *Session) look(e *Error, t Target) {
-	text := ses.stderr.String()
+	clues := slices.Concat(ses.loginClues(), shellClues)
+	if ses.managed {
+		clues = slices.Concat(starterClues, clues)
+	}
 	if cause, hint := ses.died(); cause != "" {
 		e.Phase, e.Cause, e.Hint = Agent, cause, hint
-	} else if c, line, ok := clueIn(starterClues, text); ok && ses.managed {
-		e.Phase, e.Cause, e.Hint = c.phase, line, c.hint
-	} else if c, line, ok := clueIn(ses.loginClues(), text); ok {
-		e.Phase, e.Cause, e.Hint, e.early = c.phase, line, c.hint, c.early && len(ses.noise) == 0
-	} else if c, line, ok := clueIn(shellClues, text); ok {
-		e.Phase, e.Cause, e.Hint = c.phase, line, c.hint
+	} else if e.take(clues, ses.stderr.String()) {
+		e.early = e.early && len(ses.noise) == 0
 	}
 	e.Hint = strings.ReplaceAll(e.Hint, "HOST", t.Host)
+}
+
+// take takes phase, cause and hint from the first clue that some text has, if it has one.
+func (e *Error) take(clues []clue, text string) bool {
+	c, line, found := clueIn(clues, text)
+	if found {
+		e.Phase, e.Cause, e.Hint, e.early = c.phase, line, c.hint, c.early
+	}
+	return found
 }
 
 // loginClues are those that may be in what the session printed: none if this

@@ -142,3 +142,12 @@ func TestFailuresOfTheCommand(t *testing.T) {
 		require.NotContains(t, e.Tail, "goroutine")
 	}
 }
+
+// What Slurm's module for sshd prints to native ssh, which has no line yet, names the cause.
+func TestDeniedByAdoption(t *testing.T) {
+	e := &Error{Host: "h", Phase: Authenticate, Cause: "permission denied for u (publickey)"}
+	require.True(t, e.take(loginClues, adoption+": you have no active jobs on this node\n"))
+	require.Equal(t, adoption+": you have no active jobs on this node", e.Cause)
+	require.Contains(t, e.Hint, "does the job still run?")
+	require.True(t, e.early, "the job may just have begun")
+}
