@@ -5,7 +5,13 @@
 // performs no I/O and reads no clock.
 package tree
 
-import "time"
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
 
 // Kind is a family of trees.
 type Kind uint8
@@ -36,4 +42,70 @@ type Shape struct {
 	Kind Kind
 	K    int  // fan-out, for Kary
 	Cost Cost // for Greedy and Auto, and for predictions
+}
+
+var names = [...]string{Flat: "flat", Chain: "chain", Kary: "kary", Binomial: "binomial", TwoLevel: "two-level",
+	Greedy: "greedy", Auto: "auto"}
+
+// MaxFanOut bounds K: more children than this at one agent is a flat tree.
+const MaxFanOut = 1 << 20
+
+// String is the text that Parse reads: "kary:8:7ms,172ms", or
+// "kary:8:7ms,172ms,16" with a window.
+func (s Shape) String() string {
+	text := fmt.Sprintf("%s:%v,%v", s.Name(), s.Cost.SEQ, s.Cost.REM)
+	if s.Cost.Window > 0 {
+		text += "," + strconv.Itoa(s.Cost.Window)
+	}
+	return text
+}
+
+// Name is the shape without its costs, as a user writes it.
+func (s Shape) Name() string {
+	if s.Kind == Kary {
+		return "kary:" + strconv.Itoa(s.K)
+	}
+	return names[s.Kind]
+}
+
+// Parse reads flat, chain, kary:K, binomial, two-level, greedy or auto, each
+// followed by :SEQ,REM or :SEQ,REM,WINDOW if the costs are not to be the default.
+func Parse(text string) (Shape, error) {
+	parts := strings.Split(text, ":")
+	s := Shape{Cost: DefaultCost}
+	kind := slices.Index(names[:], parts[0])
+	if kind < 0 {
+		return s, fmt.Errorf("unknown tree %q: write flat, chain, kary:K, binomial, two-level, greedy or auto", text)
+	}
+	s.Kind, parts = Kind(kind), parts[1:]
+	if s.Kind == Kary {
+		if len(parts) == 0 {
+			return s, fmt.Errorf("tree %q lacks its fan-out: write kary:8", text)
+		}
+		k, err := strconv.Atoi(parts[0])
+		if err != nil || k < 1 || k > MaxFanOut {
+			return s, fmt.Errorf("fan-out %q of tree %q is not a number from 1 to %d", parts[0], text, MaxFanOut)
+		}
+		s.K, parts = k, parts[1:]
+	}
+	if len(parts) == 0 {
+		return s, nil
+	}
+	seq, rest, two := strings.Cut(parts[0], ",")
+	rem, window, three := strings.Cut(rest, ",")
+	var err1, err2 error
+	s.Cost.SEQ, err1 = time.ParseDuration(seq)
+	s.Cost.REM, err2 = time.ParseDuration(rem)
+	if three {
+		w, err := strconv.Atoi(window)
+		if err != nil || w < 1 || w > MaxFanOut {
+			return s, fmt.Errorf("window %q of tree %q is not a number from 1 to %d", window, text, MaxFanOut)
+		}
+		s.Cost.Window = w
+	}
+	if len(parts) > 1 || !two || err1 != nil || err2 != nil || s.Cost.SEQ <= 0 || s.Cost.REM <= 0 ||
+		s.Cost.REM > time.Hour || s.Cost.SEQ > time.Hour {
+		return s, fmt.Errorf("costs of tree %q are not two times above zero: write greedy:7ms,172ms", text)
+	}
+	return s, nil
 }
