@@ -68,9 +68,7 @@ type xmlObject struct {
 // tree has all objects in their places. Of two objects one holds the other, or they share nothing.
 func tree(m *topo.Machine) *xmlObject {
 	root := &xmlObject{kind: "Machine", id: -1, cpus: m.Allowed, lost: m.Online}
-	all := some(m, "Package", m.Packages)
-	all = append(all, some(m, "L3Cache", m.L3s)...)
-	all = append(all, some(m, "Core", m.Cores)...)
+	all := slices.Concat(some(m, "Package", m.Packages), some(m, "L3Cache", m.L3s), some(m, "Core", m.Cores))
 	memory, groups := nodes(m, root, all)
 	all = append(groups, all...)
 	slices.SortStableFunc(all, func(a, b *xmlObject) int { return cmp.Compare(b.cpus.Len(), a.cpus.Len()) })
