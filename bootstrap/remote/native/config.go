@@ -266,36 +266,31 @@ var defaultKeys = []string{"~/.ssh/id_rsa", "~/.ssh/id_ecdsa", "~/.ssh/id_ecdsa_
 
 // paths expands the names of files.
 func (r *reader) paths(c *Config) (err error) {
-	all := func(key string, to *[]string, otherwise ...string) error {
-		values := r.got[key]
+	c.IdentityGiven = r.got["identityfile"] != nil
+	for _, list := range []struct {
+		key      string
+		to       *[]string
+		defaults []string
+	}{
+		{"identityfile", &c.Identities, defaultKeys},
+		{"certificatefile", &c.Certificates, nil},
+		{"userknownhostsfile", &c.KnownHosts, []string{"~/.ssh/known_hosts", "~/.ssh/known_hosts2"}},
+		{"globalknownhostsfile", &c.GlobalHosts, []string{"/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"}},
+	} {
+		values := r.got[list.key]
 		if values == nil {
-			values = otherwise
+			values = list.defaults
 		}
 		for _, v := range values {
 			if strings.EqualFold(v, "none") {
 				continue
 			}
-			p, err := r.expand(c, key, v)
+			p, err := r.expand(c, list.key, v)
 			if err != nil {
 				return err
 			}
-			*to = append(*to, p)
+			*list.to = append(*list.to, p)
 		}
-		return nil
-	}
-	c.IdentityGiven = r.got["identityfile"] != nil
-	if err := all("identityfile", &c.Identities, defaultKeys...); err != nil {
-		return err
-	}
-	if err := all("certificatefile", &c.Certificates); err != nil {
-		return err
-	}
-	if err := all("userknownhostsfile", &c.KnownHosts, "~/.ssh/known_hosts", "~/.ssh/known_hosts2"); err != nil {
-		return err
-	}
-	if err := all("globalknownhostsfile", &c.GlobalHosts, "/etc/ssh/ssh_known_hosts",
-		"/etc/ssh/ssh_known_hosts2"); err != nil {
-		return err
 	}
 	switch v := r.first("identityagent", "SSH_AUTH_SOCK"); {
 	case v == "none":
