@@ -14,11 +14,7 @@ import (
 func listed(m *topo.Machine, lists []string, ranks int) ([]cpuset.Set, error) {
 	sets := make([]cpuset.Set, ranks)
 	for i := range sets {
-		if i >= len(lists) {
-			sets[i] = sets[i-len(lists)].Or(cpuset.Set{}) // its own copy
-			continue
-		}
-		cpus, err := cpuset.ParseList(lists[i])
+		cpus, err := cpuset.ParseList(lists[i%len(lists)])
 		if err != nil {
 			return nil, fmt.Errorf("--cpu-bind: %w", err)
 		}
