@@ -26,9 +26,6 @@ func scheduled(path string) (ran, queued time.Duration) {
 	return ran, queued
 }
 
-// own names the threads of this process in observations.
-const own = 0
-
 // Ran is how long the launchers' processes of sessions on their way, and the threads of this
 // process, have run or had no processor to run on, since the last call. A process counts with
 // the thread that leads it: ssh and rsh have no other. A process that has ended, or carries a
@@ -38,7 +35,7 @@ func (s *Starter) Ran() time.Duration {
 	tasks, _ := os.ReadDir("/proc/self/task")
 	for _, t := range tasks {
 		ran, queued := scheduled("/proc/self/task/" + t.Name() + "/schedstat")
-		now[own] += ran + queued
+		now[os.Getpid()] += ran + queued
 	}
 	for ses := range s.coming.Range {
 		for _, pid := range ses.(*Session).Pids() {
