@@ -266,8 +266,7 @@ func (s *Starter) trial(t Target) string {
 		return "ssh -o BatchMode=yes -- " + t.Host + " true"
 	}
 	if s.alloc != nil {
-		words := s.alloc.argv("true", t.Host)
-		return strings.Join(words, " ")
+		return strings.Join(s.alloc.argv("true", t.Host), " ")
 	}
 	return s.prefix[0] + " " + t.Host + " true"
 }

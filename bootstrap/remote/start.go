@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,12 +68,7 @@ func (s *Starter) attempt(ctx context.Context, t Target, progress func(Phase)) (
 }
 
 // most returns the time limit for the start of the agent on t.
-func (s *Starter) most(t Target) time.Duration {
-	if t.Most > 0 {
-		return t.Most
-	}
-	return s.how.Timeout
-}
+func (s *Starter) most(t Target) time.Duration { return cmp.Or(t.Most, s.how.Timeout) }
 
 // open connects to t, without waiting for the agent. It uses the step of t.member, the ssh client of package native, or
 // a process of the launcher, whichever is possible first. The error is an *Error.
