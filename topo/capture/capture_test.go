@@ -44,10 +44,7 @@ func small() fstest.MapFS {
 // text reads a file, as topo does.
 func text(t *testing.T, fsys fs.FS, name string) string {
 	t.Helper()
-	f, err := fsys.Open(name)
-	require.NoError(t, err)
-	defer f.Close()
-	b, err := io.ReadAll(f)
+	b, err := fs.ReadFile(fsys, name)
 	require.NoError(t, err)
 	return string(b)
 }

@@ -22,15 +22,11 @@ func TestTurnedAway(t *testing.T) {
 	}{
 		"at once": {true, func(s *server) { s.accept(func(net.Conn) {}) }},
 		"after the version": {true, func(s *server) {
-			s.accept(func(c net.Conn) {
-				_, _ = io.WriteString(c,
-					"SSH-2.0-x\r\n")
-			})
+			s.accept(func(c net.Conn) { _, _ = io.WriteString(c, "SSH-2.0-x\r\n") })
 		}},
 		"with a key": {false, func(s *server) {
 			s.accept(func(c net.Conn) {
-				s.config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions,
-					error) {
+				s.config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) {
 					c.Close()
 					return nil, io.EOF
 				}
