@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/bootstrap/agent"
-	"ibrun/bootstrap/tree"
 	"ibrun/bootstrap/tree/costs"
 	"ibrun/cmd/ibrun/internal/cli"
 	"ibrun/cmd/ibrun/internal/ctl"
@@ -109,7 +108,7 @@ func command(args []string) (code int, err error) {
 		}
 	}
 	if r.Action == cli.DryRun {
-		return 0, report.DryRun(r, p, at.Machine)
+		return 0, report.DryRun(r, p, at)
 	}
 	return start(r, p, at, reporter, by)
 }
@@ -123,11 +122,7 @@ func start(r *cli.Request, p *plan.Plan, at plan.Surroundings, reporter *report.
 	if r.ShowMap {
 		report.Describe(os.Stderr, p)
 	}
-	timed := func(times []job.NodeTimes, missing uint32, spares map[job.NodeIndex]string) *tree.Launch {
-		return p.Timed(at.Host, times, missing, spares)
-	}
-	names := report.ViewNames{Timing: r.Timing, JSON: r.Binding.Data, Trace: r.Trace, Page: r.Report}
-	if reporter.Views, err = report.OpenViews(names, timed, reporter.Line); err != nil {
+	if reporter.Views, err = report.OpenViews(r, p, at.Host, reporter.Line); err != nil {
 		return 0, err
 	}
 	keys, err := readKeys(r.CCSAuth)

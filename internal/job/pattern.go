@@ -75,11 +75,9 @@ func Fill(pattern string, letter byte, text string) string {
 // Letters are those that a pattern has something filled in for, each as often as it comes.
 func Letters(pattern string) string {
 	var letters []byte
-	_ = scan(pattern, func(_ string, letter byte, _ int) bool { // what stands for nothing is checked by others
-		if letter != 0 && letter != '%' {
-			letters = append(letters, letter)
-		}
-		return true
+	_, _ = Expand(pattern, func(letter byte, _ int) (string, bool) { // what stands for nothing is checked by others
+		letters = append(letters, letter)
+		return "", true
 	})
 	return string(letters)
 }

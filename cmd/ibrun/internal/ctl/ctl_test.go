@@ -29,7 +29,7 @@ func TestParse(t *testing.T) {
 			ask: control.Request{Verb: "grow", Hosts: "n[9-12],x:4"}},
 		"shrink 4": {verb: "shrink", interval: 2 * time.Second, ask: control.Request{Verb: "shrink", Nodes: 4}},
 	} {
-		got, err := parse(fields(line))
+		got, err := parse(strings.Fields(line))
 		require.NoError(t, err, line)
 		require.Equal(t, want, got, line)
 	}
@@ -42,16 +42,9 @@ func TestParse(t *testing.T) {
 		"grow": "one list of hosts", "grow a b": "one list of hosts", "shrink": "a number", "shrink x": "not a number",
 		"shrink 0": "not a number", "shrink 5000000000": "not a number",
 	} {
-		_, err := parse(fields(line))
+		_, err := parse(strings.Fields(line))
 		require.ErrorContains(t, err, why, line)
 	}
-}
-
-func fields(line string) (words []string) {
-	for _, w := range bytes.Fields([]byte(line)) {
-		words = append(words, string(w))
-	}
-	return words
 }
 
 // A picture fills the terminal and no more: a longer line would push the first one out.

@@ -39,11 +39,16 @@ func Print(w io.Writer, nodes []Node, found []Finding, brief bool) error {
 		b.WriteString(tails(nodes, f))
 	}
 	count := Count(found)
-	not := ""
-	if n := lost(nodes); n > 0 {
+	examined, not := 0, ""
+	for _, n := range nodes {
+		if n.Lost == nil {
+			examined++
+		}
+	}
+	if n := len(nodes) - examined; n > 0 {
 		not = fmt.Sprintf(", %d not", n)
 	}
-	fmt.Fprintf(&b, "%s examined%s: %s, %s, %s\n", plain.Plural(len(nodes)-lost(nodes), "node"), not,
+	fmt.Fprintf(&b, "%s examined%s: %s, %s, %s\n", plain.Plural(examined, "node"), not,
 		plain.Plural(count[Error], "error"),
 		plain.Plural(count[Warning], "warning"), plain.Plural(count[Note], "note"))
 	for line := range strings.Lines(b.String()) {
@@ -52,15 +57,6 @@ func Print(w io.Writer, nodes []Node, found []Finding, brief bool) error {
 		}
 	}
 	return nil
-}
-
-func lost(nodes []Node) (n int) {
-	for _, node := range nodes {
-		if node.Lost != nil {
-			n++
-		}
-	}
-	return n
 }
 
 // tailLines is how much is shown of what a session printed.

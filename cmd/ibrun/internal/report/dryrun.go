@@ -16,12 +16,9 @@ import (
 	"ibrun/topo/show"
 )
 
-// readMachine reads a capture, or this machine for "".
-type readMachine func(topoInput string) (*topo.Machine, error)
-
 // DryRun is a dry run. Where data is asked for, standard output has lines of JSON
 // only, and what is for the user goes to standard error.
-func DryRun(r *cli.Request, p *plan.Plan, machine readMachine) error {
+func DryRun(r *cli.Request, p *plan.Plan, at plan.Surroundings) error {
 	b := p.Job.Binding
 	human := os.Stdout
 	if b.Data && (b.Report || b.Topo) {
@@ -34,14 +31,14 @@ func DryRun(r *cli.Request, p *plan.Plan, machine readMachine) error {
 	if !b.Report && !b.Topo {
 		return nil
 	}
-	return predict(r, p, machine, human)
+	return predict(r, p, at, human)
 }
 
 // predict adds what --display bind and topo ask for, as if every node were like one
 // machine.
-func predict(r *cli.Request, p *plan.Plan, machine readMachine, human io.Writer) error {
+func predict(r *cli.Request, p *plan.Plan, at plan.Surroundings, human io.Writer) error {
 	b := p.Job.Binding
-	m, err := machine(r.TopoInput)
+	m, err := at.Machine(r.TopoInput)
 	if err != nil {
 		return err
 	}
@@ -56,13 +53,13 @@ func predict(r *cli.Request, p *plan.Plan, machine readMachine, human io.Writer)
 		return nil
 	}
 	out, notes := &Reporter{To: os.Stdout, Layout: p.Job.Layout, JSON: b.Data}, &Reporter{To: human}
-	at := 0
+	first := 0
 	for k, run := range p.Nodes.Runs() {
 		if k == shownRuns && !b.Data {
-			fmt.Printf("         and %s more\n", plain.Plural(p.Nodes.Len()-at, "node"))
+			fmt.Printf("         and %s more\n", plain.Plural(p.Nodes.Len()-first, "node"))
 			break
 		}
-		placed, texts, err := spawn.Predict(m, p.Job, p.Nodes.At(at))
+		placed, texts, err := spawn.Predict(m, p.Job, p.Nodes.At(first))
 		if err != nil {
 			return fmt.Errorf("%s: %w", run.Host(0), err)
 		}
@@ -70,10 +67,9 @@ func predict(r *cli.Request, p *plan.Plan, machine readMachine, human io.Writer)
 			notes.Notice(rankwire.Notice{Host: run.Host(0), Text: text})
 		}
 		for i := range run.Count {
-			n := p.Nodes.At(at + int(i))
-			out.Predicted(n, placed)
+			out.Predicted(p.Nodes.At(first+int(i)), placed)
 		}
-		at += int(run.Count)
+		first += int(run.Count)
 	}
 	return nil
 }

@@ -203,7 +203,8 @@ func (c *canvas) rows(l *tree.Launch, top, row float64) {
 				s.Phase, px(c.x(s.From)), px(y+(row-height)/2), px(width), px(height), colours[s.Phase])
 		}
 		if n.Up() == job.Never && n.At[job.SessionStarted] != job.Never {
-			c.text(c.x(lastKnown(n))+4, y+row/2+4, ` class="failed"`, "×")
+			last := max(0, slices.Max(n.At[:])) // of what is known
+			c.text(c.x(last)+4, y+row/2+4, ` class="failed"`, "×")
 		}
 		c.put("</g>")
 	}
@@ -233,6 +234,3 @@ func hover(n *tree.Node) string {
 	}
 	return text
 }
-
-// lastKnown is the last moment of a node that is known.
-func lastKnown(n *tree.Node) time.Duration { return max(0, slices.Max(n.At[:])) }

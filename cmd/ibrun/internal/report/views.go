@@ -7,34 +7,25 @@ import (
 
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/tree"
+	"ibrun/cmd/ibrun/internal/cli"
+	"ibrun/cmd/ibrun/internal/plan"
 	"ibrun/internal/exit"
 	"ibrun/internal/job"
 	"ibrun/internal/proc"
 	"ibrun/internal/safefile"
 )
 
-// ViewNames is how the user wants to see a launch: the summary, and files by their names, of which
-// empty ones are none.
-type ViewNames struct {
-	Timing bool   // --timing
-	JSON   bool   // the summary is data
-	Trace  string // --trace
-	Page   string // --report
-}
-
-// Timed gives the moments of a launch, which are those of node indices, the names of their nodes.
-// missing is how many nodes are not there, spares are the hosts that replace nodes, by index.
-type Timed func(times []job.NodeTimes, missing uint32, spares map[job.NodeIndex]string) *tree.Launch
-
 // Views shows a launch as the user wants to see a launch: --timing, --trace, --report.
 type Views struct {
-	ViewNames
-	timed  Timed
-	trace  *view
-	page   *view
-	line   func(format string, args ...any)
 	Launch *tree.Launch // times of the launch, once Finish has returned; nil if nothing was seen of it
-	shown  sync.WaitGroup
+
+	request *cli.Request
+	plan    *plan.Plan
+	root    string // host of the root
+	trace   *view
+	page    *view
+	line    func(format string, args ...any)
+	shown   sync.WaitGroup
 }
 
 // view is a file that is open from before the job, so that nothing starts for a
@@ -79,13 +70,13 @@ func (v *view) drop() {
 	v.file.Close()
 }
 
-// OpenViews opens the files that are named. line prints a line for the user.
-func OpenViews(names ViewNames, named Timed, line func(string, ...any)) (v *Views, err error) {
-	v = &Views{ViewNames: names, timed: named, line: line}
-	if v.trace, err = openView("--trace", names.Trace); err != nil {
+// OpenViews opens the files that a request names. root is the host of the root, and line prints a line for the user.
+func OpenViews(r *cli.Request, p *plan.Plan, root string, line func(string, ...any)) (v *Views, err error) {
+	v = &Views{request: r, plan: p, root: root, line: line}
+	if v.trace, err = openView("--trace", r.Trace); err != nil {
 		return nil, err
 	}
-	if v.page, err = openView("--report", names.Page); err != nil {
+	if v.page, err = openView("--report", r.Report); err != nil {
 		v.trace.drop()
 		return nil, err
 	}
@@ -97,13 +88,13 @@ func (v *Views) show(times []job.NodeTimes, missing uint32, spares map[job.NodeI
 	if v == nil || v.Launch != nil {
 		return
 	}
-	v.Launch = v.timed(times, missing, spares)
+	v.Launch = v.plan.Timed(v.root, times, missing, spares)
 	v.shown.Go(v.write)
 }
 
 func (v *Views) write() {
-	if v.Timing {
-		if s := v.Launch.Summarize(); v.JSON {
+	if v.request.Timing {
+		if s := v.Launch.Summarize(); v.request.Binding.Data {
 			_ = s.JSON(proc.ConsoleWriter(os.Stderr)) // nobody is left to be told
 		} else {
 			s.Text(v.line)
