@@ -33,13 +33,12 @@ type Process struct {
 
 // Allocation is what a resource manager has given to a job.
 type Allocation struct {
-	Manager     string // its name, for the user
-	ID          string // of the job, as its manager writes it; empty: not known
-	Hosts       []Hosts
-	Ranks       uint32    // that the user has asked the manager for, where slots alone mislead; 0: all slots
-	CPUsPerTask uint32    // that the user has asked the manager for; 0: nothing was said
-	End         time.Time // when the manager ends the job; zero: not known
-	Source      string    // the variables or commands that the hosts and their slots come from
+	Manager string           // its name, for the user
+	ID      string           // of the job, as its manager writes it; empty: not known
+	Hosts   []hostlist.Entry // Slots is the number of ranks that each host is for, at least 1
+	Ranks   uint32           // that the user has asked the manager for, where slots alone mislead; 0: all slots
+	End     time.Time        // when the manager ends the job; zero: not known
+	Source  string           // the variables or commands that the hosts and their slots come from
 
 	// Confines says that the job has these hosts and no others. The host file of another launcher
 	// does not confine.
@@ -64,13 +63,6 @@ type Allocation struct {
 	// Task is the place of this process among the Tasks of one step of the manager. Each of them
 	// has got the same command line. Tasks is 0 outside of a step.
 	Task, Tasks uint32
-}
-
-// Hosts is a stretch of hosts that are alike. Slots is the number of ranks that each of them is
-// for, at least 1.
-type Hosts struct {
-	hostlist.Entry
-	CPUs uint32 // that the job has on each of them; 0: not known
 }
 
 // ErrNoList is wrapped by the error for a job whose hosts cannot be told: its manager is seen, and
@@ -141,9 +133,8 @@ func Read(p Process, only string) (*Allocation, error) {
 
 // verify bounds the sum of all slots.
 func (a *Allocation) verify() error {
-	hosts, slots := uint64(0), uint64(0)
+	hosts, slots := count(a.Hosts), uint64(0)
 	for _, h := range a.Hosts {
-		hosts += uint64(h.Count)
 		slots += uint64(h.Count) * uint64(h.Slots)
 	}
 	if hosts > job.MaxNodes || slots > job.MaxRanks {
@@ -154,7 +145,7 @@ func (a *Allocation) verify() error {
 }
 
 // count is the number of hosts.
-func count(all []Hosts) (n uint64) {
+func count(all []hostlist.Entry) (n uint64) {
 	for _, h := range all {
 		n += uint64(h.Count)
 	}

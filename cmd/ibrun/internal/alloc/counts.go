@@ -44,9 +44,9 @@ func counts(text string) (all []repeated, err error) {
 	return all, nil
 }
 
-// spread returns the hosts in stretches for which one count holds, and sets it. There must be as
-// many counts as hosts.
-func spread(all []Hosts, of []repeated, set func(*Hosts, uint32)) ([]Hosts, error) {
+// spread returns the hosts in stretches that have one count as their slots. There must be as many
+// counts as hosts.
+func spread(all []hostlist.Entry, of []repeated) ([]hostlist.Entry, error) {
 	hosts, total := count(all), uint64(0)
 	for _, c := range of {
 		total += uint64(c.times)
@@ -54,7 +54,7 @@ func spread(all []Hosts, of []repeated, set func(*Hosts, uint32)) ([]Hosts, erro
 	if total != hosts {
 		return nil, fmt.Errorf("counts of %s, and the job has %d", plain.Plural(int(total), "host"), hosts)
 	}
-	out := make([]Hosts, 0, len(all)+len(of))
+	out := make([]hostlist.Entry, 0, len(all)+len(of))
 	i, left := 0, of[0].times
 	for _, h := range all {
 		for h.Count > 0 {
@@ -63,8 +63,7 @@ func spread(all []Hosts, of []repeated, set func(*Hosts, uint32)) ([]Hosts, erro
 				left = of[i].times
 			}
 			piece := h
-			piece.Count = min(h.Count, left)
-			set(&piece, of[i].value)
+			piece.Count, piece.Slots = min(h.Count, left), of[i].value
 			out = append(out, piece)
 			left -= piece.Count
 			h.Lo, h.Count = h.Lo+uint64(piece.Count), h.Count-piece.Count
@@ -73,24 +72,22 @@ func spread(all []Hosts, of []repeated, set func(*Hosts, uint32)) ([]Hosts, erro
 	return out, nil
 }
 
-// bare makes hosts of names, with a slot each.
-func bare(entries []hostlist.Entry) []Hosts {
-	all := make([]Hosts, len(entries))
-	for i, e := range entries {
-		all[i].Entry = e
-		all[i].Slots = max(e.Slots, 1)
+// bare gives hosts without a number of slots one slot.
+func bare(all []hostlist.Entry) []hostlist.Entry {
+	for i := range all {
+		all[i].Slots = max(all[i].Slots, 1)
 	}
 	return all
 }
 
 // tally counts slots by host, for lists that name a host once for each slot, in any order.
 type tally struct {
-	hosts []Hosts
+	hosts []hostlist.Entry
 	at    map[string]int
 }
 
-// add gives slots and CPUs to a host.
-func (t *tally) add(name string, slots, cpus uint32) error {
+// add gives slots to a host.
+func (t *tally) add(name string, slots uint32) error {
 	if t.at == nil {
 		t.at = map[string]int{}
 	}
@@ -104,12 +101,12 @@ func (t *tally) add(name string, slots, cpus uint32) error {
 		}
 		i = len(t.hosts)
 		t.at[name] = i
-		t.hosts = append(t.hosts, Hosts{Entry: hostlist.Entry{Prefix: name, Count: 1}})
+		t.hosts = append(t.hosts, hostlist.Entry{Prefix: name, Count: 1})
 	}
 	h := &t.hosts[i]
-	if uint64(h.Slots)+uint64(slots) > job.MaxRanksOnNode || uint64(h.CPUs)+uint64(cpus) > job.MaxRanksOnNode {
+	if uint64(h.Slots)+uint64(slots) > job.MaxRanksOnNode {
 		return fmt.Errorf("more than %d slots of host %s", job.MaxRanksOnNode, name)
 	}
-	h.Slots, h.CPUs = h.Slots+slots, h.CPUs+cpus
+	h.Slots += slots
 	return nil
 }

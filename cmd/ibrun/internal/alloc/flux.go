@@ -72,7 +72,7 @@ func (a *Allocation) fluxHosts(answer []byte) error {
 	if err != nil {
 		return err
 	}
-	hosts := count(bare(entries))
+	hosts := count(entries)
 	of := map[int]uint32{} // cores, by the rank of a broker; hosts are in the order of these
 	for _, l := range r.Execution.Lite {
 		ranks, err := idSet(l.Rank)
@@ -108,8 +108,7 @@ func (a *Allocation) fluxHosts(answer []byte) error {
 			each = append(each, repeated{of[b], 1})
 		}
 	}
-	a.Hosts, err = spread(bare(entries), each, func(h *Hosts, n uint32) { h.Slots, h.CPUs = n, n })
-	if err == nil {
+	if a.Hosts, err = spread(entries, each); err == nil {
 		a.Numbers = numbered(a.Hosts, brokers)
 	}
 	if e := r.Execution.Expiration; err == nil && e > 0 && e <= math.MaxUint32 {
@@ -119,7 +118,7 @@ func (a *Allocation) fluxHosts(answer []byte) error {
 }
 
 // numbered are hosts with the numbers of their brokers, which rise: a stretch for those in a row.
-func numbered(all []Hosts, brokers []int) (list []job.NumberedHosts) {
+func numbered(all []hostlist.Entry, brokers []int) (list []job.NumberedHosts) {
 	for _, h := range all {
 		for at := uint32(0); at < h.Count; {
 			n := uint32(1)

@@ -84,13 +84,10 @@ func shown(a *Allocation) string {
 	fmt.Fprintf(&b, "%s job %s by %s\n", a.Manager, a.ID, a.Source)
 	for _, h := range a.Hosts {
 		run := job.Run{Prefix: h.Prefix, Suffix: h.Suffix, Width: uint8(h.Width), Lo: h.Lo, Count: h.Count}
-		fmt.Fprintf(&b, "%v slots %d CPUs %d\n", run, h.Slots, h.CPUs)
+		fmt.Fprintf(&b, "%v slots %d\n", run, h.Slots)
 	}
 	if a.Ranks > 0 {
 		fmt.Fprintf(&b, "ranks %d\n", a.Ranks)
-	}
-	if a.CPUsPerTask > 0 {
-		fmt.Fprintf(&b, "CPUs per task %d\n", a.CPUsPerTask)
 	}
 	if !a.End.IsZero() {
 		fmt.Fprintf(&b, "ends %s\n", a.End.Format(time.RFC3339))

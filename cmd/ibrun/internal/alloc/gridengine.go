@@ -45,18 +45,17 @@ func readGridEngine(m *allocator, p Process) (*Allocation, error) {
 		return nil, bad("NSLOTS", slots, err)
 	}
 	a.Source = "NSLOTS"
-	a.Hosts = []Hosts{{Entry: hostlist.Entry{Prefix: p.Host, Count: 1, Slots: n}}}
+	a.Hosts = []hostlist.Entry{{Prefix: p.Host, Count: 1, Slots: n}}
 	return a, nil
 }
 
 // queues reads a line for each queue instance: host, slots, queue, and more that is not needed. A
 // host may have several queues.
-func (p Process) queues(m *allocator, file string) ([]Hosts, error) {
-	return p.eachLine(m, file, func(words []string) (slots, cpus uint32, err error) {
+func (p Process) queues(m *allocator, file string) ([]hostlist.Entry, error) {
+	return p.eachLine(m, file, func(words []string) (slots uint32, err error) {
 		if len(words) < 2 {
-			return 0, 0, errors.New("no number of slots behind the host")
+			return 0, errors.New("no number of slots behind the host")
 		}
-		slots, err = number(words[1], job.MaxRanksOnNode)
-		return slots, 0, err
+		return number(words[1], job.MaxRanksOnNode)
 	})
 }

@@ -43,20 +43,19 @@ func isPBSJob(id string) bool {
 }
 
 // lines reads the file that a variable names: a host on each line, once for each slot.
-func (p Process) lines(m *allocator, variable string) ([]Hosts, error) {
-	return p.eachLine(m, variable, func(words []string) (slots, cpus uint32, err error) {
+func (p Process) lines(m *allocator, variable string) ([]hostlist.Entry, error) {
+	return p.eachLine(m, variable, func(words []string) (slots uint32, err error) {
 		if len(words) != 1 {
 			err = fmt.Errorf("%d words: a line has the name of a host", len(words))
 		}
-		return 1, 0, err
+		return 1, err
 	})
 }
 
-// eachLine reads the file that a variable names, whose lines begin with the name of a host. line returns the slots and
-// CPUs that the words of a line add to it. An error is about the variable, file and line. A file without lines is an
-// error.
-func (p Process) eachLine(m *allocator, variable string, line func(words []string) (slots, cpus uint32, err error)) (
-	[]Hosts, error,
+// eachLine reads the file that a variable names, whose lines begin with the name of a host. line returns the slots that
+// the words of a line add to it. An error is about the variable, file and line. A file without lines is an error.
+func (p Process) eachLine(m *allocator, variable string, line func(words []string) (slots uint32, err error)) (
+	[]hostlist.Entry, error,
 ) {
 	name, content, err := p.file(m, variable)
 	if err != nil {
@@ -70,9 +69,9 @@ func (p Process) eachLine(m *allocator, variable string, line func(words []strin
 		if len(words) == 0 {
 			continue
 		}
-		slots, cpus, err := line(words)
+		slots, err := line(words)
 		if err == nil {
-			err = t.add(words[0], slots, cpus)
+			err = t.add(words[0], slots)
 		}
 		if err != nil {
 			return nil, bad(variable, name, fmt.Errorf("line %d: %w", n, err))
@@ -106,13 +105,7 @@ var oarFiles = []string{"OAR_NODEFILE", "OAR_NODE_FILE", "OAR_FILE_NODES"}
 // readOAR reads a job of OAR: a line for each core.
 func readOAR(m *allocator, p Process) (*Allocation, error) {
 	variable, _ := p.first(oarFiles...)
-	hosts, err := p.lines(m, variable)
-	if err != nil {
-		return nil, err
-	}
-	for i := range hosts {
-		hosts[i].CPUs = hosts[i].Slots
-	}
 	_, id := p.first("OAR_JOB_ID", "OAR_JOBID")
-	return &Allocation{ID: id, Hosts: hosts, Source: variable, Confines: true}, nil
+	hosts, err := p.lines(m, variable)
+	return &Allocation{ID: id, Hosts: hosts, Source: variable, Confines: true}, err
 }

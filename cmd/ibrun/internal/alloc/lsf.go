@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"ibrun/internal/cpuset"
+	"ibrun/internal/hostlist"
 	"ibrun/internal/job"
 )
 
@@ -37,7 +38,7 @@ func readLSF(m *allocator, p Process) (*Allocation, error) {
 }
 
 // lsfHosts reads hosts, once for each slot or with a number behind each.
-func lsfHosts(words []string, counted bool) ([]Hosts, error) {
+func lsfHosts(words []string, counted bool) ([]hostlist.Entry, error) {
 	if len(words) == 0 {
 		return nil, errors.New("no host")
 	}
@@ -54,24 +55,22 @@ func lsfHosts(words []string, counted bool) ([]Hosts, error) {
 				return nil, err
 			}
 		}
-		if err := t.add(name, slots, 0); err != nil {
+		if err := t.add(name, slots); err != nil {
 			return nil, err
 		}
 	}
 	return t.hosts, nil
 }
 
-// affinity reads a file with a line for each task: host, CPUs, and what memory it may use. The
-// number of CPUs counts. Their names do not: each agent reads what its node allows.
-func (p Process) affinity(m *allocator, variable string) ([]Hosts, error) {
-	return p.eachLine(m, variable, func(words []string) (slots, cpus uint32, err error) {
+// affinity reads a file with a line for each task: host, CPUs, and what memory it may use. The CPUs
+// do not count: each agent reads what its node allows.
+func (p Process) affinity(m *allocator, variable string) ([]hostlist.Entry, error) {
+	return p.eachLine(m, variable, func(words []string) (slots uint32, err error) {
 		if len(words) > 1 {
-			set, err := cpuset.ParseList(words[1])
-			if err != nil {
-				return 0, 0, fmt.Errorf("%q is not a list of CPUs", clip(words[1]))
+			if _, err := cpuset.ParseList(words[1]); err != nil {
+				return 0, fmt.Errorf("%q is not a list of CPUs", clip(words[1]))
 			}
-			cpus = uint32(set.Len())
 		}
-		return 1, cpus, nil
+		return 1, nil
 	})
 }

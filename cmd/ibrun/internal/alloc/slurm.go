@@ -55,12 +55,9 @@ func readSlurm(m *allocator, p Process) (*Allocation, error) {
 		return nil, none(m, "%s=%s, without SLURM_JOB_NODELIST", name, id)
 	}
 	all := true // groups say how many tasks were asked for
-	for i, g := range groups {
+	for _, g := range groups {
 		if err := a.addGroup(p, g, shell); err != nil {
 			return nil, err
-		}
-		if i > 0 {
-			a.CPUsPerTask = 0 // groups have numbers of their own
 		}
 		v := p.get(g.ranks)
 		if all = all && v != "" && !shell; !all {
@@ -163,16 +160,14 @@ func (a *Allocation) addGroup(p Process, g slurmGroup, shell bool) error {
 		if each, err = number(v, job.MaxRanksOnNode); err != nil {
 			return bad(g.perTask, v, err)
 		}
-		a.CPUsPerTask = each
 	}
-	hosts, err = p.spread(hosts, g.cpus, func(h *Hosts, n uint32) { h.CPUs, h.Slots = n, max(1, n/each) })
-	if err != nil {
+	if hosts, err = p.spread(hosts, g.cpus, each); err != nil {
 		return err
 	}
 	used := g.cpus
 	if v := p.get(g.tasks); v != "" && !(shell && v == "1") {
 		used = g.tasks
-		if hosts, err = p.spread(hosts, g.tasks, func(h *Hosts, n uint32) { h.Slots = n }); err != nil {
+		if hosts, err = p.spread(hosts, g.tasks, 1); err != nil {
 			return err
 		}
 	}
@@ -185,15 +180,18 @@ func (a *Allocation) addGroup(p Process, g slurmGroup, shell bool) error {
 	return nil
 }
 
-// spread sets a number for each host by a variable with numbers per host, if there is one.
-func (p Process) spread(hosts []Hosts, variable string, set func(*Hosts, uint32)) ([]Hosts, error) {
+// spread gives each host its slots by a variable with numbers per host, if there is one: a slot for so many of them.
+func (p Process) spread(hosts []hostlist.Entry, variable string, each uint32) ([]hostlist.Entry, error) {
 	v := p.get(variable)
 	if variable == "" || v == "" {
 		return hosts, nil
 	}
-	each, err := counts(v)
+	numbers, err := counts(v)
+	for i := range numbers {
+		numbers[i].value = max(1, numbers[i].value/each)
+	}
 	if err == nil {
-		hosts, err = spread(hosts, each, set)
+		hosts, err = spread(hosts, numbers)
 	}
 	if err != nil {
 		return nil, bad(variable, v, err)

@@ -41,7 +41,7 @@ func given(r *cli.Request, at Surroundings) (*alloc.Allocation, error) {
 func nodesOf(a *alloc.Allocation) job.Nodes {
 	runs := make([]job.Run, 0, len(a.Hosts))
 	for _, h := range a.Hosts {
-		runs = append(runs, runOf(h.Entry))
+		runs = append(runs, runOf(h))
 	}
 	return job.NewNodes(0, runs).Unique()
 }
