@@ -21,23 +21,22 @@ func (j *verdict) ports(n *Node) {
 			if n.Report.active() {
 				worth = Note
 			}
+			text, hint := fmt.Sprintf("%s (%s)", p.State, p.Physical), ""
 			switch {
 			case p.Active():
 				j.partitions(n, h, p)
+				continue
 			case p.Infiniband() && (p.State == "INIT" || p.State == "ARMED"):
-				j.find(worth, label(h, p), fmt.Sprintf("%s (%s): no subnet manager has made it active", p.State,
-					p.Physical), "is one running? sminfo; systemctl start opensm on one node", n.Name)
+				text += ": no subnet manager has made it active"
+				hint = "is one running? sminfo; systemctl start opensm on one node"
 			case p.Infiniband():
-				j.find(worth, label(h, p), fmt.Sprintf("%s (%s)", p.State, p.Physical),
-					"look at cable and switch: ibstat "+h.Name+"; iblinkinfo", n.Name)
+				hint = "look at cable and switch: ibstat " + h.Name + "; iblinkinfo"
+			case len(h.Links) > 0:
+				hint = fmt.Sprintf("ip link set %s up; rdma link", h.Links[0])
 			default:
-				link := "its interface"
-				if len(h.Links) > 0 {
-					link = h.Links[0]
-				}
-				j.find(worth, label(h, p), fmt.Sprintf("%s (%s)", p.State, p.Physical),
-					fmt.Sprintf("ip link set %s up; rdma link", link), n.Name)
+				hint = "ip link set its interface up; rdma link"
 			}
+			j.find(worth, label(h, p), text, hint, n.Name)
 		}
 	}
 }

@@ -60,27 +60,16 @@ func inside(a *alloc.Allocation, named job.Nodes) error {
 			}
 		}
 	}
-	outside, first := 0, ""
-	for r := range named.All() {
-		for i := range r.Count {
-			host := r.Host(i)
-			if known[host] || short[shortName(host)] {
-				continue
-			}
-			if outside++; outside == 1 {
-				first = host
-			}
-		}
-	}
-	if outside == 0 {
+	outside := named.Without(func(host string) bool { return known[host] || short[shortName(host)] })
+	if outside.Len() == 0 {
 		return nil
 	}
 	more := ""
-	if outside > 1 {
-		more = fmt.Sprintf(" (nor are %d others)", outside-1)
+	if n := outside.Len() - 1; n > 0 {
+		more = fmt.Sprintf(" (nor are %d others)", n)
 	}
-	return exit.Usagef("%s is not a host of %s, by %s%s; hint: --no-allocation starts ranks there all the same", first,
-		nameOf(a), a.Source, more)
+	return exit.Usagef("%s is not a host of %s, by %s%s; hint: --no-allocation starts ranks there all the same",
+		outside.At(0).Host, nameOf(a), a.Source, more)
 }
 
 // nameOf is the job of a resource manager in words.

@@ -63,10 +63,7 @@ func offspringPrograms(from wire.Offspring) (programs []job.Program, size uint32
 		prog := job.Program{
 			First: job.Rank(size), Count: c.Ranks, App: uint32(len(programs)),
 			Argv: slices.Collect(c.Argv.All()), Env: slices.AppendSeq(slices.Clip(requester.Env), c.Env.All()),
-			Drop: requester.Drop, Dir: requester.Dir,
-		}
-		if c.Dir != "" {
-			prog.Dir = absolute(c.Dir, requester.Dir)
+			Drop: requester.Drop, Dir: absolute(c.Dir, requester.Dir),
 		}
 		if slices.ContainsFunc(slices.Concat(prog.Argv, prog.Env, []string{prog.Dir}),
 			func(w string) bool { return strings.IndexByte(w, 0) >= 0 }) {

@@ -265,10 +265,7 @@ func (p *Plan) programs(r *cli.Request, at Surroundings) (programs []job.Program
 		env, drop := forwarded(&r.Env, at.Env, s.Sets, p.local)
 		size += room(env)
 		for _, prog := range some {
-			prog.Env, prog.Drop, prog.Dir = env, drop, at.Cwd
-			if s.Dir != "" {
-				prog.Dir = absolute(s.Dir, at.Cwd)
-			}
+			prog.Env, prog.Drop, prog.Dir = env, drop, absolute(s.Dir, at.Cwd)
 			if slices.ContainsFunc(slices.Concat(prog.Argv, prog.Env),
 				func(w string) bool { return strings.IndexByte(w, 0) >= 0 }) {
 				return nil, exit.Usagef("an argument or variable contains a NUL byte")
@@ -292,9 +289,12 @@ func room(words []string) (n int) {
 	return n
 }
 
-// absolute is a directory as seen from another.
+// absolute is a directory as seen from another, or that one if it has no name.
 func absolute(dir, from string) string {
-	if filepath.IsAbs(dir) {
+	switch {
+	case dir == "":
+		return from
+	case filepath.IsAbs(dir):
 		return dir
 	}
 	return filepath.Join(from, dir)
