@@ -78,19 +78,19 @@ func (r *Request) numberBy(n Numbering) error {
 var rankWords = []string{"slot", "fill", "node", "span", "hwthread", "core", "l3cache", "numa", "socket", "package"}
 
 func rankBy(r *Request, v string) error {
+	n := Numbering{}
 	switch v {
 	case "slot":
-		return r.numberBy(Numbering{})
 	case "fill":
 		r.Binding.Fill = true
-		return r.numberBy(Numbering{})
 	case "node":
-		return r.numberBy(Numbering{Plane: 1})
+		n.Plane = 1
 	case "span":
-		return r.numberBy(Numbering{Span: true})
+		n.Span = true
+	default:
+		r.Binding.Rank = objectNames[v]
 	}
-	r.Binding.Rank = objectNames[v]
-	return r.numberBy(Numbering{})
+	return r.numberBy(n)
 }
 
 func (r *Request) setPE(v string) error {

@@ -21,11 +21,12 @@ func (r *request) list(stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if len(ids) == 0 && !r.json {
+	switch {
+	case r.json:
+	case len(ids) == 0:
 		_, err := fmt.Fprintln(stdout, "no job runs")
 		return err
-	}
-	if !r.json {
+	default:
 		fmt.Fprintf(stdout, "%-16s  %7s  %7s  %7s  %8s  %-9s  %s\n", "JOB", "PID", "NODES", "RANKS", "SINCE", "STATE",
 			"PROGRAM")
 	}

@@ -39,11 +39,7 @@ func DoctorMain(args []string) int {
 	if len(args) > 0 {
 		iface = args[0]
 	}
-	b, err := json.Marshal(doctor.Here(iface).Report())
-	if err == nil {
-		_, err = os.Stdout.Write(append(b, '\n'))
-	}
-	if err != nil {
+	if err := json.NewEncoder(os.Stdout).Encode(doctor.Here(iface).Report()); err != nil {
 		fmt.Fprintf(os.Stderr, "ibrun: %v\n", err)
 		return exit.Self
 	}
