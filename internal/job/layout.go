@@ -109,19 +109,17 @@ func (l Layout) Shares() iter.Seq[Share] {
 }
 
 // Nodes is the number of nodes.
-func (l Layout) Nodes() uint32 {
-	if len(l.ends) == 0 {
-		return 0
-	}
-	return l.ends[len(l.ends)-1].nodes
-}
+func (l Layout) Nodes() uint32 { return l.total().nodes }
 
 // Ranks is the number of ranks.
-func (l Layout) Ranks() uint32 {
+func (l Layout) Ranks() uint32 { return l.total().ranks }
+
+// total is the nodes and ranks of all shares.
+func (l Layout) total() end {
 	if len(l.ends) == 0 {
-		return 0
+		return end{}
 	}
-	return l.ends[len(l.ends)-1].ranks
+	return l.ends[len(l.ends)-1]
 }
 
 // NodeOf returns the node of a slot, which must be below Ranks.

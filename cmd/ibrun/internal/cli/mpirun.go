@@ -19,16 +19,15 @@ var otherOptions = []knob{
 	{names: "rankfile rf", takes: value, set: func(r *Request, v string) error { return fileName(&r.RankFile, v) }},
 	{names: "output-filename", takes: value, set: setOutputDir},
 	{names: "prepend-pattern", takes: value, set: setPrefix},
-	{names: "rmk", takes: value, words: managers, set: func(r *Request, v string) error {
-		r.Manager = v
-		return nil
-	}},
+	{names: "rmk", takes: value,
+		words: []string{"user", "none", "slurm", "pbs", "lsf", "sge", "ll", "cobalt", "oar", "flux", "pals"},
+		set: func(r *Request, v string) error {
+			r.Manager = v
+			return nil
+		}},
 	{names: "no-allocation", set: on(func(r *Request) *bool { return &r.NoAllocation })},
 	{names: "shared-steps", set: on(func(r *Request) *bool { return &r.SharedSteps })},
 }
-
-// managers are what -rmk takes.
-var managers = []string{"user", "none", "slurm", "pbs", "lsf", "sge", "ll", "cobalt", "oar", "flux", "pals"}
 
 // setPrefix takes hydra's pattern for the beginning of each line.
 func setPrefix(r *Request, v string) error {

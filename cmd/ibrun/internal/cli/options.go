@@ -66,7 +66,7 @@ func refuse(why string) func(*Request, string) error {
 // the usual ones.
 func options() []knob {
 	return slices.Concat(rankOptions, placeOptions, environOptions, outputOptions, endOptions, launchOptions,
-		fabricOptions, srunOptions, otherOptions, ptyOptions)
+		fabricOptions, srunOptions, otherOptions)
 }
 
 var rankOptions = []knob{
@@ -152,6 +152,8 @@ var outputOptions = []knob{
 	{names: "stdin", takes: value, set: (*Request).setStdin},
 	{names: "unbuffered u", set: on(func(r *Request) *bool { return &r.Output.Unbuffered })},
 	{names: "merge-stderr-to-stdout", set: on(func(r *Request) *bool { return &r.Output.Merge })},
+	{names: "pty", set: on(func(r *Request) *bool { return &r.Output.Terminal })},
+	{names: "line-buffered", set: on(func(r *Request) *bool { return &r.Output.Lines })},
 }
 
 var endOptions = []knob{
@@ -227,13 +229,8 @@ var launchOptions = []knob{
 	{names: "pmi-port", set: on(func(r *Request) *bool { return &r.PMIPort })},
 	{names: "ccs-port", takes: value, set: (*Request).setCCSPort},
 	{names: "ccs-auth", takes: value, set: func(r *Request, v string) error { return fileName(&r.CCSAuth, v) }},
-	{names: "mpi", takes: value, words: mpiWords, set: (*Request).setMPI},
-}
-
-// ptyOptions give ranks terminals.
-var ptyOptions = []knob{
-	{names: "pty", set: on(func(r *Request) *bool { return &r.Output.Terminal })},
-	{names: "line-buffered", set: on(func(r *Request) *bool { return &r.Output.Lines })},
+	{names: "mpi", takes: value, set: (*Request).setMPI,
+		words: []string{"auto", "mpich", "openmpi", "pmi", "pmi2", "pmix", "charm", "none"}},
 }
 
 func display(r *Request, v string) error {

@@ -15,7 +15,8 @@ import (
 var placeOptions = []knob{
 	{names: "c cpus-per-task cores-per-task", takes: value, set: (*Request).setPE},
 	{names: "map-by", takes: value, set: mapBy},
-	{names: "rank-by", takes: value, words: rankWords, set: rankBy},
+	{names: "rank-by", takes: value, set: rankBy,
+		words: []string{"slot", "fill", "node", "span", "hwthread", "core", "l3cache", "numa", "socket", "package"}},
 	{names: "bind-to", takes: value, set: func(r *Request, v string) error {
 		word, more, _ := strings.Cut(v, ":")
 		switch more {
@@ -73,9 +74,6 @@ func (r *Request) numberBy(n Numbering) error {
 	r.Numbering = n
 	return nil
 }
-
-// rankWords are what --rank-by takes.
-var rankWords = []string{"slot", "fill", "node", "span", "hwthread", "core", "l3cache", "numa", "socket", "package"}
 
 func rankBy(r *Request, v string) error {
 	n := Numbering{}

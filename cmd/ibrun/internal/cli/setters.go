@@ -148,9 +148,6 @@ func outFile(to *string, v string) error {
 	return pattern(to, v)
 }
 
-// mpiWords are what --mpi takes.
-var mpiWords = []string{"auto", "mpich", "openmpi", "pmi", "pmi2", "pmix", "charm", "none"}
-
 func (r *Request) setMPI(v string) error {
 	r.MPI = map[string]job.MPI{
 		"auto": job.MPIAuto, "mpich": job.MPIPlain, "pmi": job.MPIPlain, "pmi2": job.MPIPlain, "openmpi": job.MPIOpen,

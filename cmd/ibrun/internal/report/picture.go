@@ -66,15 +66,10 @@ func px(v float64) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0")
 }
 
-// rowHeight is the height of one node's row among so many.
-func rowHeight(nodes int) float64 {
-	return math.Max(leastRow, math.Min(mostRow, wantedHeight/float64(max(nodes, 1))))
-}
-
 // picture draws the launch as an SVG: how many agents were up at what time, and
 // a bar for each node, below the node that it was started by.
 func picture(l *tree.Launch) string {
-	row := rowHeight(len(l.Nodes))
+	row := math.Max(leastRow, math.Min(mostRow, wantedHeight/float64(max(len(l.Nodes), 1))))
 	top := float64(headHeight + curveHeight + gapHeight)
 	bottom := top + row*float64(len(l.Nodes)+1)
 	end := l.End()
