@@ -172,8 +172,8 @@ func (s *Standing) Collectives() (lines []string) {
 	}
 	slices.SortFunc(waiting, func(a, b *StandingGroup) int { return cmp.Compare(a.Op, b.Op) })
 	for _, w := range waiting {
-		lines = append(lines, fmt.Sprintf("%s %d: %s waited for %.1f s; missing: %s", w.Call, w.Op, have(w.Count, "rank"),
-			w.Age, s.missing(w.Op)))
+		lines = append(lines, fmt.Sprintf("%s %d: %s waited for %.1f s; missing: %s", w.Call, w.Op,
+			have(w.Count, "rank"), w.Age, s.missing(w.Op)))
 	}
 	return lines
 }

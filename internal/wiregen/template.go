@@ -15,7 +15,8 @@ func execute(name string, data any) string {
 	return b.String()
 }
 
-var templates = template.Must(template.New("").Funcs(template.FuncMap{"base": base, "join": strings.Join}).Parse(`{{define "scalar"}}{{end}}{{define "opaque"}}{{end}}
+var templates = template.Must(template.New("").Funcs(template.FuncMap{"base": base, "join": strings.Join}).Parse(`
+{{define "scalar"}}{{end}}{{define "opaque"}}{{end}}
 
 {{define "doc"}}{{range .}}// {{.}}
 {{end}}{{end}}

@@ -55,8 +55,8 @@ const (
 // maxDepth is how deeply values may be nested. Clients need 3: an array in an attribute of a query.
 const maxDepth = 8
 
-// scalar reads an item of a type if Value.Number returns the number in it; ok is false for other types. A number from 2^63 on
-// is negative.
+// scalar reads an item of a type if Value.Number returns the number in it; ok is false for other
+// types. A number from 2^63 on is negative.
 func (r *reader) scalar(t Type) (n int64, ok bool) {
 	switch t {
 	case TypeInt8:

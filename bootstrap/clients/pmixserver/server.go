@@ -91,8 +91,8 @@ type Server struct {
 	meetings
 	names
 	groups
-	// related has the jobs of the same family that ranks of this one have connected to, by namespace. Of each it has the
-	// ID, the sizes, the layout and the ranks of programs.
+	// related has the jobs of the same family that ranks of this one have connected to, by
+	// namespace. Of each it has the ID, the sizes, the layout and the ranks of programs.
 	related map[string]*job.Job
 	out     []Effect
 }
@@ -133,8 +133,8 @@ type rank struct {
 // New makes the server of a node of a job.
 func New(j *job.Job, n job.Node, index job.NodeIndex) *Server {
 	s := &Server{
-		job: j, node: n, index: index, namespace: Namespace(j), conns: map[uint32]*conn{}, related: map[string]*job.Job{},
-		values: values{asked: map[string][]asking{}}, layout: layout{hosts: hostsOf(j)},
+		job: j, node: n, index: index, namespace: Namespace(j), conns: map[uint32]*conn{},
+		related: map[string]*job.Job{}, values: values{asked: map[string][]asking{}}, layout: layout{hosts: hostsOf(j)},
 		meetings: meetings{map[meetingName]*meeting{}, map[uint32]*meeting{}, map[meetingName]uint32{}},
 		names:    names{open: map[uint32]openQuestion{}, awaited: map[awaited][]asking{}},
 		groups:   groups{byContext: map[uint64]*group{}},
