@@ -44,7 +44,8 @@ func UpstreamEvidence() (e Evidence, known bool) {
 	if up == nil {
 		up = &upLink{in: 0, out: 1, connection: os.Getenv("SSH_CONNECTION")}
 	}
-	inodes := slices.Concat(sockets("/proc/self/fd/"+strconv.Itoa(up.in)), sockets("/proc/self/fd/"+strconv.Itoa(up.out)))
+	const descriptors = "/proc/self/fd/"
+	inodes := slices.Concat(sockets(descriptors+strconv.Itoa(up.in)), sockets(descriptors+strconv.Itoa(up.out)))
 	words := strings.Fields(up.connection)
 	var local, remote netip.AddrPort
 	if len(words) == 4 {

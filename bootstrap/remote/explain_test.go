@@ -76,7 +76,8 @@ func TestEndsAreNamed(t *testing.T) {
 			"the node gives it too little: " + noThread},
 		{"ssh", native.End{Code: 2}, memory,
 			"the node gives it too little: fatal error: failed to reserve page summary memory"},
-		{"", native.End{Code: 2}, "panic: index out of range\n\n" + state, "its agent crashed: panic: index out of range"},
+		{"", native.End{Code: 2}, "panic: index out of range\n\n" + state,
+			"its agent crashed: panic: index out of range"},
 	} {
 		ses := &Session{launcher: c.launcher, line: over{c.how}, phase: Agent}
 		for piece := c.printed; piece != ""; {

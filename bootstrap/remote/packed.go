@@ -24,8 +24,8 @@ import (
 var arrivedPacked *os.File
 
 // packed returns the compressed binary of this process: arrivedPacked or the file in the cache. If there is neither, it
-// compresses the binary, and stores the result in the cache for the next job if the cache can be written. The file stays
-// open until the process ends.
+// compresses the binary, and stores the result in the cache for the next job if the cache can be written. The file
+// stays open until the process ends.
 var packed = sync.OnceValues(func() (*io.SectionReader, error) {
 	if arrivedPacked != nil {
 		return sized(arrivedPacked)

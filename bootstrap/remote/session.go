@@ -43,8 +43,8 @@ type line interface {
 	Done() <-chan struct{}
 	// End returns how the session ended, as far as the line knows. It is valid when Done is closed.
 	End() native.End
-	// Pids returns the IDs of this machine's processes that belong to the line. It returns nil if this process itself is
-	// the ssh client.
+	// Pids returns the IDs of this machine's processes that belong to the line. It returns nil if this process itself
+	// is the ssh client.
 	Pids() []int
 	// Release closes the session's output. The caller must not read Stdout any more.
 	Release()

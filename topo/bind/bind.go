@@ -91,7 +91,8 @@ func (t *tree) crowded(want job.Binding, ranks int) string {
 		return fmt.Sprintf("oversubscribed: %s on %s, %s", plain.Plural(ranks, "rank"),
 			plain.Plural(t.cpus, "allowed CPU"), unbound)
 	case want.PerObj > 0:
-		return fmt.Sprintf("oversubscribed: %s on each %s, %s", plain.Plural(int(want.PerObj), "rank"), want.Map, unbound)
+		return fmt.Sprintf("oversubscribed: %s on each %s, %s", plain.Plural(int(want.PerObj), "rank"), want.Map,
+			unbound)
 	}
 	return fmt.Sprintf("oversubscribed: %s on %s, %s; --map-by hwthread gives each a CPU, --bind-to "+
 		"core:overload-allowed lets them share cores",

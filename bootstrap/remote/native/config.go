@@ -313,8 +313,8 @@ func (r *reader) expand(c *Config, key, v string) (string, error) {
 	}
 	short, _, _ := strings.Cut(r.sys.Host, ".")
 	tokens := map[byte]string{
-		'%': "%", 'd': r.sys.Home, 'h': c.Host, 'i': strconv.Itoa(r.sys.UID), 'k': cmp.Or(c.HostKeyAlias, c.Alias), 'L': short, 'l': r.sys.Host,
-		'n': c.Alias, 'p': strconv.Itoa(int(c.Port)), 'r': c.User, 'u': r.sys.User,
+		'%': "%", 'd': r.sys.Home, 'h': c.Host, 'i': strconv.Itoa(r.sys.UID), 'k': cmp.Or(c.HostKeyAlias, c.Alias),
+		'L': short, 'l': r.sys.Host, 'n': c.Alias, 'p': strconv.Itoa(int(c.Port)), 'r': c.User, 'u': r.sys.User,
 	}
 	var out strings.Builder
 	for i := 0; i < len(v); i++ {
