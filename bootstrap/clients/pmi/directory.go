@@ -2,13 +2,12 @@ package pmi
 
 import (
 	"ibrun/internal/job"
-	"ibrun/internal/slotruns"
 )
 
 // directory is who has put which key, and in which fence, as all fences so far
 // have listed it. The zero value is empty.
 type directory struct {
-	sets  map[shape][]slotruns.Run // numbers are fences
+	sets  map[shape][]job.SlotRun // numbers are fences
 	whole map[string]place
 }
 
@@ -21,14 +20,14 @@ type place struct {
 // add takes in a fence's listing, newer than all before it.
 func (d *directory) add(l listing, fence uint32) {
 	if d.sets == nil {
-		d.sets, d.whole = map[shape][]slotruns.Run{}, map[string]place{}
+		d.sets, d.whole = map[shape][]job.SlotRun{}, map[string]place{}
 	}
 	for s, set := range l.sets {
-		var runs []slotruns.Run
+		var runs []job.SlotRun
 		for _, span := range set {
-			runs = append(runs, slotruns.Run{First: span.first, End: span.end, Number: fence})
+			runs = append(runs, job.SlotRun{First: span.first, End: span.end, Number: fence})
 		}
-		d.sets[s] = slotruns.Update(d.sets[s], runs)
+		d.sets[s] = job.UpdateRuns(d.sets[s], runs)
 	}
 	for key, slot := range l.whole {
 		d.whole[key] = place{slot, fence}
@@ -44,7 +43,7 @@ func (d *directory) find(key string, slotOf func(job.Rank) (slot job.Slot, ok bo
 	}
 	numbers(key, func(s shape, rank job.Rank) bool {
 		if slot, ok := slotOf(rank); ok {
-			if fence, found := slotruns.Find(d.sets[s], slot); found && (!listed || fence > at.fence) {
+			if fence, found := job.FindRun(d.sets[s], slot); found && (!listed || fence > at.fence) {
 				at, listed = place{slot, fence}, true
 			}
 		}

@@ -14,7 +14,6 @@ import (
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
-	"ibrun/internal/slotruns"
 )
 
 // A meeting is what processes wait for together: a fence, a group, a connection of jobs. It is
@@ -271,12 +270,12 @@ func (s *Server) news(r *rank, whole bool) [][]byte {
 	if whole {
 		r.announced = r.last
 	}
-	return [][]byte{appendRuns([]byte{holdsNews}, []slotruns.Run{{First: r.slot, End: r.slot + 1, Number: r.last}})}
+	return [][]byte{appendRuns([]byte{holdsNews}, []job.SlotRun{{First: r.slot, End: r.slot + 1, Number: r.last}})}
 }
 
 // takeShared takes in the news of a meeting.
 func (s *Server) takeShared(m *meeting) {
-	var all []slotruns.Run
+	var all []job.SlotRun
 	for _, value := range m.shared {
 		if len(value) > 0 && value[0] == holdsNews {
 			all = append(all, parseRuns(value[1:])...)
@@ -288,7 +287,7 @@ func (s *Server) takeShared(m *meeting) {
 	if m.epoch > s.newestEpoch {
 		s.newest, s.newestEpoch = nil, m.epoch
 	}
-	s.newest = slotruns.Update(s.newest, slotruns.Join(all))
+	s.newest = job.UpdateRuns(s.newest, job.JoinRuns(all))
 }
 
 // question asks a speaker of another node; the value is empty if the meeting fails.

@@ -10,7 +10,6 @@ import (
 	"ibrun/bootstrap/clients/pmix/pmixtest"
 	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
-	"ibrun/internal/slotruns"
 )
 
 // A fence of some ranks takes two questions for each node but the first, and nothing of others.
@@ -191,7 +190,7 @@ func TestConnectSome(t *testing.T) {
 }
 
 func TestRuns(t *testing.T) {
-	runs := []slotruns.Run{{First: 0, End: 6, Number: 3}, {First: 6, End: 7, Number: 4}, {First: 9, End: 10, Number: 2}}
+	runs := []job.SlotRun{{First: 0, End: 6, Number: 3}, {First: 6, End: 7, Number: 4}, {First: 9, End: 10, Number: 2}}
 	require.Equal(t, runs, parseRuns(appendRuns(nil, runs)))
 	for _, bad := range [][]byte{{0x80}, {0, 0, 1}, {0, 1}, {0xff, 0xff, 0xff, 0xff, 0x7f, 1, 1}} {
 		require.Empty(t, parseRuns(bad))
@@ -201,7 +200,7 @@ func TestRuns(t *testing.T) {
 // News of many ranks that have committed alike are one parcel of one run, at every level.
 func TestJoin(t *testing.T) {
 	parcel := func(slot job.Slot, number uint32) rankwire.Parcel {
-		value := appendRuns([]byte{holdsNews}, []slotruns.Run{{First: slot, End: slot + 1, Number: number}})
+		value := appendRuns([]byte{holdsNews}, []job.SlotRun{{First: slot, End: slot + 1, Number: number}})
 		return rankwire.Parcel{From: slot, To: rankwire.Everyone, Value: value}
 	}
 	other := rankwire.Parcel{From: 3, To: rankwire.Everyone, Value: []byte{holdsGroup, 1}}
@@ -212,7 +211,7 @@ func TestJoin(t *testing.T) {
 		all = append(all, p)
 	}
 	require.Equal(t, []rankwire.Parcel{
-		other, {From: 0, To: rankwire.Everyone, Value: appendRuns([]byte{holdsNews}, []slotruns.Run{{End: 4, Number: 2}})},
+		other, {From: 0, To: rankwire.Everyone, Value: appendRuns([]byte{holdsNews}, []job.SlotRun{{End: 4, Number: 2}})},
 	}, all)
 	require.Equal(t, high, Join(high))
 }

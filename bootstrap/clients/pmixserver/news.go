@@ -6,7 +6,6 @@ import (
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
-	"ibrun/internal/slotruns"
 )
 
 // News are the ranks that have put more than one blob, and the number of their newest. A meeting
@@ -20,7 +19,7 @@ const (
 )
 
 // appendRuns encodes runs in order: for each the gap to the one before it, count, number.
-func appendRuns(b []byte, runs []slotruns.Run) []byte {
+func appendRuns(b []byte, runs []job.SlotRun) []byte {
 	w, at := frame.Encoder(b), job.Slot(0)
 	for _, r := range runs {
 		w.U32(uint32(r.First - at))
@@ -32,7 +31,7 @@ func appendRuns(b []byte, runs []slotruns.Run) []byte {
 }
 
 // parseRuns is the reverse; it stops at what is none.
-func parseRuns(b []byte) (runs []slotruns.Run) {
+func parseRuns(b []byte) (runs []job.SlotRun) {
 	at := uint64(0)
 	for r := frame.NewDecoder(b, math.MaxInt); len(r.Rest()) > 0; {
 		first := at + r.Uint(job.MaxRanks)
@@ -40,7 +39,7 @@ func parseRuns(b []byte) (runs []slotruns.Run) {
 		if at = first + count; r.Err() != nil || count == 0 || at > job.MaxRanks {
 			return runs
 		}
-		runs = append(runs, slotruns.Run{First: job.Slot(first), End: job.Slot(at), Number: uint32(number)})
+		runs = append(runs, job.SlotRun{First: job.Slot(first), End: job.Slot(at), Number: uint32(number)})
 	}
 	return runs
 }
@@ -56,12 +55,12 @@ func Join(parcels rankwire.Parcels) rankwire.Parcels {
 	if parts[1].Len() < 2 {
 		return parcels
 	}
-	var all []slotruns.Run
+	var all []job.SlotRun
 	from := rankwire.Everyone
 	for p := range parts[1].All() {
 		all, from = append(all, parseRuns(p.Value[1:])...), min(from, p.From)
 	}
 	return parts[0].Join(rankwire.NewParcels(rankwire.Parcel{
-		From: from, To: rankwire.Everyone, Value: appendRuns([]byte{holdsNews}, slotruns.Join(all)),
+		From: from, To: rankwire.Everyone, Value: appendRuns([]byte{holdsNews}, job.JoinRuns(all)),
 	}))
 }

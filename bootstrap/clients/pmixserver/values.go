@@ -6,7 +6,6 @@ import (
 	"ibrun/bootstrap/clients/pmix"
 	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
-	"ibrun/internal/slotruns"
 )
 
 // What a rank commits for other nodes is one value on the KVS, its blob: the encoding and the
@@ -48,7 +47,7 @@ func (b blob) key() string { return fmt.Sprintf("x %d.%d", b.epoch, b.number) }
 
 // values are a node's Gets that wait.
 type values struct {
-	newest      []slotruns.Run // blobs after the first that are known to be there, in order
+	newest      []job.SlotRun // blobs after the first that are known to be there, in order
 	newestEpoch uint16
 	asked       map[string][]asking // by slot and key: for values of other nodes
 	parked      []getter            // for commits of this node's ranks
@@ -148,7 +147,7 @@ func (s *Server) get(w waiter, q pmix.Get) {
 		return
 	}
 	g.of.number = 1
-	if number, ok := slotruns.Find(s.newest, slot); ok && s.newestEpoch == g.of.epoch {
+	if number, ok := job.FindRun(s.newest, slot); ok && s.newestEpoch == g.of.epoch {
 		g.of.number = number
 	}
 	s.request(g)

@@ -1,0 +1,123 @@
+package pmixserver
+
+import (
+	"crypto/subtle"
+	"slices"
+
+	"ibrun/bootstrap/clients/pmix"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
+)
+
+// join takes a client in, if it knows the namespace and names a rank of this node.
+func (s *Server) join(c *conn, tag uint32, q pmix.Join) {
+	w := waiter{c, tag}
+	if subtle.ConstantTimeCompare([]byte(q.Namespace), []byte(s.namespace)) != 1 {
+		s.status(w, pmix.BadCredential)
+		return
+	}
+	slot, ok := s.slotOf(q.Rank)
+	if !ok || !s.here(slot) {
+		s.status(w, pmix.BadParameter)
+		return
+	}
+	r := s.local(slot)
+	if why := r.refusal(); why != "" {
+		s.warn("rank %d: a program that speaks PMIx was refused: %s", r.number, why)
+		s.status(w, pmix.NotSupported)
+		return
+	}
+	if r.conns == maxConns {
+		s.status(w, pmix.OutOfResource)
+		return
+	}
+	c.rank, c.join = r, tag
+	r.conns++
+	s.do(Admit{c.call, slot})
+	if !s.joined {
+		s.joined = true
+		s.do(FirstClient{})
+	}
+	switch {
+	case len(r.welcome) > 0:
+		r.welcome = append(r.welcome, c)
+	case r.open > 0:
+		s.serve(c)
+	default:
+		r.welcome = append(r.welcome, c)
+		s.send(r, rankwire.Hello{})
+	}
+}
+
+// refusal says why another program of a rank cannot join; empty: it can.
+func (r *rank) refusal() string {
+	switch {
+	case r.over:
+		return "the rank has ended"
+	case r.foreign:
+		return "another program of this rank has joined the job by other means than PMIx: " +
+			"start this one as a job of its own"
+	case r.broken:
+		return "an earlier program of this rank ended without PMIx_Finalize, and others may wait for it: " +
+			"start this one as a job of its own"
+	}
+	return ""
+}
+
+// serve answers the Join of a client.
+func (s *Server) serve(c *conn) {
+	c.rank.open++
+	s.status(waiter{c, c.join}, pmix.Done)
+}
+
+// leave takes the end of what a client does: it has finalized, or is gone.
+func (s *Server) leave(c *conn, finalized bool) {
+	was := c.rank != nil && !c.over && (finalized || c.engine.Open())
+	if !finalized {
+		c.over = true
+	}
+	if !was {
+		return
+	}
+	r := c.rank
+	r.open--
+	if !finalized {
+		r.broken = true
+	}
+	if r.open > 0 || r.broken || r.over {
+		return
+	}
+	s.putEmpty(r)
+	s.unpark()
+	if s.job.Transport.Stats {
+		counts := r.counts
+		counts.Sum[job.CountRanks] = 1
+		s.send(r, rankwire.Tally{Of: &counts})
+	}
+	s.send(r, rankwire.Finalize{})
+	if !slices.ContainsFunc(s.ranks, func(r rank) bool { return r.open > 0 }) {
+		s.groups = groups{byContext: map[uint64]*group{}}
+	}
+}
+
+// Closed takes the end of a connection.
+func (s *Server) Closed(call uint32) []Effect {
+	if c := s.conns[call]; c != nil {
+		s.leave(c, false)
+		if c.rank != nil {
+			c.rank.handles = c.rank.handles || c.engine.Registered(pmix.Aborted)
+			c.rank.conns--
+			c.rank.unsure = true
+		}
+		delete(s.conns, call)
+	}
+	return s.done()
+}
+
+func (s *Server) abort(r *rank, q pmix.Abort) {
+	code := uint8(0) // MPI programs may end a job by MPI_Abort that has not failed
+	if q.Code != 0 {
+		code = job.AbortCode(int(q.Code))
+	}
+	s.send(r, rankwire.Abort{Code: code, Text: q.Text})
+}
