@@ -15,8 +15,8 @@ type RawTerminal struct {
 	saved *unix.Termios // modes before Take; nil: they are as they were
 }
 
-// Take makes the terminal raw. It reports whether nothing is left to do, which is not so while another process group has
-// the terminal.
+// Take makes the terminal raw. It reports whether nothing is left to do. Something is left while another process group
+// has the terminal.
 func (t *RawTerminal) Take() (done bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
