@@ -9,7 +9,6 @@ import (
 	"io"
 	"time"
 
-	"ibrun/internal/job"
 	"ibrun/internal/poll"
 )
 
@@ -72,8 +71,6 @@ const (
 // lets what was written arrive.
 type Stream interface {
 	io.ReadWriteCloser
-	// SetDeadline bounds reads and writes; the zero time means never.
-	SetDeadline(time.Time) error
 }
 
 // TryWriter is a Stream that is no socket and can write without waiting.
@@ -100,10 +97,20 @@ type Confirmer interface {
 // Counter is a Fabric over a device, which counts what it has used of it.
 type Counter interface {
 	Fabric
-	// Counted is what was used so far, by the counters of package job.
-	Counted() map[job.Count]uint64
+	Counted() Counts
 	// MostStreams is how many streams of one node the device has room for.
 	MostStreams() int
+}
+
+// Counts are what an endpoint has used of its device so far.
+type Counts struct {
+	DatagramPairs uint64 // queue pairs for datagrams
+	StreamPairs   uint64 // queue pairs that streams were made of
+	SparePairs    uint64 // queue pairs made for streams that none has used
+	ColdPairs     uint64 // of StreamPairs, made when they were needed already
+	Strangers     uint64 // datagrams of others, dropped
+	Pinned        uint64 // bytes of memory registered now
+	Opening       time.Duration
 }
 
 // Watcher is a Sink that hears what becomes of its endpoint. It may be called beside the others.

@@ -67,11 +67,10 @@ func (s *stream) receive(from uint32, in *inbox, memory *bufferPool) (came uint6
 			d.turn.Wait() // true: it is the last to use the turn
 		}
 	}
-	if d.err == errEndMark {
-		return d.came, d.err
+	if d.err != errEndMark {
+		return d.came, s.over(d.err)
 	}
-	s.fail(d.err) // for writers, too
-	return d.came, s.cause()
+	return d.came, d.err
 }
 
 // read reads some messages; the caller has the turn.

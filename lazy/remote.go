@@ -188,9 +188,7 @@ func (f *remotePeer) kill(why error) {
 // end stops a peer; the table is stopped.
 func (f *remotePeer) end() {
 	f.timer.Stop()
-	if f.bundle.timer != nil {
-		f.bundle.timer.Stop()
-	}
+	f.bundle.stop()
 	f.suspicion.timer.Stop()
 	f.t.fmu.Lock()
 	defer f.t.fmu.Unlock()

@@ -364,9 +364,14 @@ func (t *Table) Tally() job.Tally {
 		tally.Sum[job.CountRetransmits] += f.peer.Counts().Resent
 	}
 	if f, ok := t.fabric.(fabric.Counter); ok {
-		for count, n := range f.Counted() {
-			tally.Sum[count] += n
-		}
+		c := f.Counted()
+		tally.Sum[job.CountDatagramPairs] += c.DatagramPairs
+		tally.Sum[job.CountStreamPairs] += c.StreamPairs
+		tally.Sum[job.CountSparePairs] += c.SparePairs
+		tally.Sum[job.CountCold] += c.ColdPairs
+		tally.Sum[job.CountStrangers] += c.Strangers
+		tally.Sum[job.CountPinned] += c.Pinned
+		tally.Sum[job.CountOpening] += uint64(c.Opening.Microseconds())
 	}
 	return tally
 }

@@ -8,7 +8,6 @@ import (
 
 	"ibrun/cgo/verbs"
 	"ibrun/fabric"
-	"ibrun/internal/job"
 )
 
 // Config selects the port of an endpoint and its addresses, keys and limits.
@@ -185,16 +184,11 @@ func (s *rings) add(f *Fabric, slots, size int) ([]verbs.Receive, error) {
 }
 
 // Counted returns the counts that ibrun --stats reports for InfiniBand.
-func (f *Fabric) Counted() map[job.Count]uint64 {
+func (f *Fabric) Counted() fabric.Counts {
 	c := f.Counters()
-	return map[job.Count]uint64{
-		job.CountDatagramPairs: 1,
-		job.CountStreamPairs:   c.Dialled + c.Accepted,
-		job.CountSparePairs:    c.Made - min(c.Made, c.Dialled+c.Accepted),
-		job.CountCold:          c.Cold,
-		job.CountStrangers:     c.Strangers,
-		job.CountPinned:        c.Pinned,
-		job.CountOpening:       uint64(c.Opening.Microseconds()),
+	return fabric.Counts{
+		DatagramPairs: 1, StreamPairs: c.Dialled + c.Accepted, SparePairs: c.Made - min(c.Made, c.Dialled+c.Accepted),
+		ColdPairs: c.Cold, Strangers: c.Strangers, Pinned: c.Pinned, Opening: c.Opening,
 	}
 }
 

@@ -18,7 +18,6 @@ import (
 	"ibrun/cgo/verbs"
 	"ibrun/fabric"
 	"ibrun/fabric/fabrictest"
-	"ibrun/internal/job"
 	"ibrun/test/fakeverbs"
 )
 
@@ -425,7 +424,7 @@ func TestMemory(t *testing.T) {
 	dialled(t, a, b, x)
 	registered(t, a)
 	c := a.Counted()
-	require.Equal(t, []uint64{1, 1, spares}, []uint64{c[job.CountDatagramPairs], c[job.CountStreamPairs], c[job.CountSparePairs]})
+	require.Equal(t, []uint64{1, 1, spares}, []uint64{c.DatagramPairs, c.StreamPairs, c.SparePairs})
 	before := a.Counters().Pinned - sharedMemory(a)
 	const more = 20
 	for range more {
