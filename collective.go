@@ -150,8 +150,8 @@ func (w *World) collective(ctx context.Context, root int, m rankwire.Collect) (r
 		return rankwire.Parcels{}, err
 	}
 	if size := m.Parcels.Size(); size > rankwire.MaxGather {
-		return rankwire.Parcels{}, fmt.Errorf("ibrun: %v: %d bytes, at most %d go through the launch tree; use Send: %w",
-			m.What, size, rankwire.MaxGather, ErrTooLong)
+		return rankwire.Parcels{}, fmt.Errorf("ibrun: %v: %d bytes, at most %d go through the launch tree; use Send: "+
+			"%w", m.What, size, rankwire.MaxGather, ErrTooLong)
 	}
 	return w.gather(ctx, m)
 }

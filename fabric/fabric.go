@@ -71,6 +71,8 @@ const (
 // lets what was written arrive.
 type Stream interface {
 	io.ReadWriteCloser
+	// SetDeadline bounds reads and writes; the zero time means never.
+	SetDeadline(time.Time) error
 }
 
 // TryWriter is a Stream that is no socket and can write without waiting.

@@ -66,13 +66,6 @@ func (b *bundle) wait(d time.Duration, due func()) {
 	b.armed = true
 }
 
-// stop stops the timer for good.
-func (b *bundle) stop() {
-	if b.timer != nil {
-		b.timer.Stop()
-	}
-}
-
 // bundleDue is the timer: it runs on for a bundle that came after the one that it was set for.
 func (f *remotePeer) bundleDue() {
 	f.t.fmu.Lock()

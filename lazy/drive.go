@@ -67,10 +67,11 @@ func (s *stream) receive(from uint32, in *inbox, memory *bufferPool) (came uint6
 			d.turn.Wait() // true: it is the last to use the turn
 		}
 	}
-	if d.err != errEndMark {
-		return d.came, s.over(d.err)
+	if d.err == errEndMark {
+		return d.came, d.err
 	}
-	return d.came, d.err
+	s.fail(d.err) // for writers, too
+	return d.came, s.cause()
 }
 
 // read reads some messages; the caller has the turn.

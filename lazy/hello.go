@@ -97,7 +97,7 @@ func (t *Table) connect(
 
 // prove shows the listener which rank dials, and takes its proof.
 func (t *Table) prove(s fabric.Stream, rank uint32, token upgrade.Token) error {
-	deadline(s, helloTime)
+	_ = s.SetDeadline(time.Now().Add(helloTime)) // fails if it is closed
 	if err := t.sendHello(s, rank, token); err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (t *Table) prove(s fabric.Stream, rank uint32, token upgrade.Token) error {
 	if err == nil && (e.Src != rank || upgrade.Token(body) != token) {
 		err = fabric.ErrForged
 	}
-	deadline(s, 0)
+	_ = s.SetDeadline(time.Time{})
 	return err
 }
 
@@ -116,7 +116,7 @@ func (t *Table) sendHello(s fabric.Stream, rank uint32, token upgrade.Token) err
 func (t *Table) receiveHello(s fabric.Stream) (fabric.Envelope, []byte, error) {
 	b := make([]byte, fabric.Overhead+upgrade.TokenLen)
 	for n, waits := 0, 1; n < len(b); waits++ {
-		deadline(s, helloTime/helloWaits)
+		_ = s.SetDeadline(time.Now().Add(helloTime / helloWaits))
 		got, err := io.ReadFull(s, b[n:])
 		if n += got; err != nil && (waits == helloWaits || !errors.Is(err, os.ErrDeadlineExceeded)) {
 			return fabric.Envelope{}, nil, err
@@ -127,17 +127,6 @@ func (t *Table) receiveHello(s fabric.Stream) (fabric.Envelope, []byte, error) {
 		err = fabric.ErrForged
 	}
 	return e, body, err
-}
-
-// deadline bounds reads and writes on streams that can be bounded; 0 frees them.
-func deadline(s fabric.Stream, d time.Duration) {
-	if c, ok := s.(interface{ SetDeadline(time.Time) error }); ok {
-		at := time.Time{}
-		if d > 0 {
-			at = time.Now().Add(d)
-		}
-		_ = c.SetDeadline(at)
-	}
 }
 
 // accept takes a stream from a stranger, in a goroutine of its own.
@@ -162,6 +151,6 @@ func (t *Table) accept(g *guest) {
 		s.Close() // it had to leave the lobby, or hung up; the dialler tries again or gives up
 		return
 	}
-	deadline(s, 0)
+	_ = s.SetDeadline(time.Time{})
 	f.gotStream(s, token)
 }

@@ -188,7 +188,9 @@ func (f *remotePeer) kill(why error) {
 // end stops a peer; the table is stopped.
 func (f *remotePeer) end() {
 	f.timer.Stop()
-	f.bundle.stop()
+	if f.bundle.timer != nil {
+		f.bundle.timer.Stop()
+	}
 	f.suspicion.timer.Stop()
 	f.t.fmu.Lock()
 	defer f.t.fmu.Unlock()

@@ -163,12 +163,6 @@ func (s *stream) fail(err error) {
 	}
 }
 
-// over ends the stream for writers too, and returns the first cause.
-func (s *stream) over(err error) error {
-	s.fail(err)
-	return s.cause()
-}
-
 // writeSome writes what a stream takes at once, which may be nothing.
 func writeSome(to fabric.Stream, b []byte) (n int, err error) {
 	switch c := to.(type) {

@@ -318,7 +318,7 @@ func (l *engine) breaks(err error) {
 	}
 	l.mu.Unlock()
 	for _, s := range l.all() {
-		s.fail(err)
+		s.Abort(err)
 	}
 }
 

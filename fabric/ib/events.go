@@ -37,7 +37,7 @@ func (f *Fabric) happened(e verbs.Event) {
 			f.datagramsFail(err)
 		} else if l := f.streams(); l != nil {
 			if s := l.of(e.QPN); s != nil {
-				s.fail(err)
+				s.Abort(err)
 			}
 		}
 	case verbs.EventDeviceFatal, verbs.EventCQError, verbs.EventSRQError:

@@ -122,14 +122,15 @@ func (s *stream) detach() *queuePair {
 	return e
 }
 
-// fail ends both directions of the stream at once with err. Bytes that have arrived can still be read.
-func (s *stream) fail(err error) {
+// Abort implements fabric.Confirmer. It ends both directions of the stream at once with err, without FIN. Bytes that
+// have arrived can still be read.
+func (s *stream) Abort(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failed(err)
 }
 
-// failed is fail for callers that hold the lock.
+// failed is Abort for callers that hold the lock.
 func (s *stream) failed(err error) {
 	if s.err == nil {
 		s.err = err
@@ -140,9 +141,6 @@ func (s *stream) failed(err error) {
 	}
 	s.retire()
 }
-
-// Abort implements fabric.Confirmer. It ends the stream without FIN.
-func (s *stream) Abort(err error) { s.fail(err) }
 
 // OnFail implements fabric.Confirmer. If the stream has already failed, call is called at once.
 func (s *stream) OnFail(call func(error)) {

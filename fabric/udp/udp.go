@@ -53,15 +53,14 @@ type Counters struct {
 
 // Fabric is one endpoint.
 type Fabric struct {
-	cfg     Config
-	sink    fabric.Sink
-	socket  *os.File        // which waits where a call does not ask it not to
-	raw     syscall.RawConn // of socket
-	tuple   fabric.Tuple
-	mtu     int
-	granted int
-	drive   *poll.Turn
-	in      *inlet
+	cfg    Config
+	sink   fabric.Sink
+	socket *os.File        // which waits where a call does not ask it not to
+	raw    syscall.RawConn // of socket
+	tuple  fabric.Tuple
+	mtu    int
+	drive  *poll.Turn
+	in     *inlet
 
 	ending context.Context // done once Close is called
 	end    context.CancelFunc
@@ -154,7 +153,6 @@ func (f *Fabric) tune() error {
 		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, f.cfg.Buffer) != nil { // only for root
 			_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, f.cfg.Buffer)
 		}
-		f.granted, _ = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
 		return nil
 	})
 	return errors.Join(err, f.discover(unix.IP_PMTUDISC_DO, unix.IPV6_PMTUDISC_DO))
@@ -165,10 +163,6 @@ func (f *Fabric) Tuple() fabric.Tuple { return f.tuple }
 
 // MTU is the most bytes of one datagram.
 func (f *Fabric) MTU() int { return f.mtu }
-
-// Granted is the receive buffer that the kernel gave, in its own count of
-// bytes: twice what was asked for, if that was allowed.
-func (f *Fabric) Granted() int { return f.granted }
 
 // Counters is what the endpoint has done so far.
 func (f *Fabric) Counters() Counters {
