@@ -4,16 +4,13 @@ import (
 	"slices"
 	"time"
 
+	"ibrun/bootstrap/core/child"
 	"ibrun/bootstrap/core/recovery"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/job"
 )
 
 // The parent of an agent that is lost adopts its children (docs/dev/decisions/0021-tree-repair.md).
-//
-//	link lost --> joining again: the agent may live --ChildUp--> resumed --State--> ready
-//	              its host is silent, or JoinChild fails --> its children are joining, each the same way
-//	joining --JoinChild fails--> lost, with what is below it and not known
 //
 // Each agent that is joined is a new child, with a new link. What was known of the old one is
 // handed on before it ends, so that look-ups and collectives never miss its nodes.
@@ -25,51 +22,20 @@ const joinLeast = 4 * time.Second
 // joinAgain is how long a link that was joined must have lasted to be joined again when it ends.
 const joinAgain = time.Second
 
-// adopted is what a parent keeps for the case that a child is lost.
-type adopted struct {
-	key     job.NodeIndex // by which the agent is found
-	below   []wire.Below  // its children
-	known   bool          // below is complete
-	itself  bool          // it is joined because its own link was lost
-	again   bool          // it repeats what it has sent
-	is      bool          // it was joined
-	linked  time.Duration // when that was done
-	loss    LinkLost      // for which it is joined
-	heard   time.Duration // when the last frame came from it
-	session time.Duration // that the first session to it took, or to the lost one that had started it
-}
-
-// mayAdopt reports whether a child whose link has ended can be repaired. While all ranks are ended to
-// start again, a loss ends the job.
-func (c *Core) mayAdopt(k *child) bool {
-	return c.repairs() && c.stage == running && !c.recall.open && c.starts.begun && (!c.cfg.Root || c.root.out.AllStarted) &&
-		(k.state == childReady || k.state == childResumed)
-}
-
-// repairChild begins with the agent itself: it may live. One that was cut off does not answer, or
-// is not to be trusted.
-func (c *Core) repairChild(ev LinkLost) {
-	k := &c.children[ev.Link]
-	k.live, k.loss, k.heard = false, ev, k.received
-	c.daemonsOfChildEnded(ev.Link, false)
-	if c.repair.cutting || k.is && c.now-k.linked < joinAgain {
-		c.adoptBelow(ev.Link)
-		return
-	}
-	c.do(CloseLink{ev.Link})
-	n := c.join(child{
-		head: k.head, part: k.part, before: k.before, local: k.local,
-		adopted: adopted{
-			key: k.key, below: k.below, known: k.known, itself: true, loss: ev, heard: k.heard, session: k.session,
-		},
+// rejoin begins with the agent itself: it may live.
+func (c *Core) rejoin(from Link) {
+	k := c.children[from]
+	n := c.join(branch{
+		Child: child.New(child.Rejoining), head: k.head, part: k.part, before: k.before, local: k.local, key: k.key,
+		below: k.below, loss: k.loss, heard: k.heard, session: k.session,
 	})
-	c.handOn(ev.Link, []Link{n}, nil)
+	c.handOn(from, []Link{n}, nil)
 	c.startJoin(n)
 }
 
 // join adds a child that is an agent of the job already.
-func (c *Core) join(k child) Link {
-	k.state, k.planned, k.is = childJoining, k.head, true
+func (c *Core) join(k branch) Link {
+	k.planned = k.head
 	c.children = append(c.children, k)
 	c.below.Adopt()
 	return Link(len(c.children) - 1)
@@ -86,16 +52,15 @@ func (c *Core) startJoin(l Link) {
 
 // handOn lets children stand for one that ends, but for the nodes that are lost with it.
 func (c *Core) handOn(from Link, to []Link, lost job.Parts) {
-	holds := c.children[from].holds
+	k := &c.children[from]
 	for _, l := range to {
 		c.collectives.Took(l, from)
 		c.bulk.Took(l, from)
 		c.tables.Took(l, from)
 		c.lookups.Took(l)
-		c.children[l].holds = holds
+		c.children[l].held = k.held
 	}
-	k := &c.children[from]
-	k.part, k.state = lost, childReady
+	k.part = lost
 	if c.below.Routed() {
 		c.below.Route(c.partsOf)
 	}
@@ -103,12 +68,13 @@ func (c *Core) handOn(from Link, to []Link, lost job.Parts) {
 	if in := &c.input; slices.Contains(in.children, from) {
 		in.children = slices.DeleteFunc(in.children, func(l Link) bool { return l == from })
 		for _, l := range to {
-			if c.hasReaders(l) && c.children[l].state != childLost {
+			if c.hasReaders(l) && !c.children[l].In(child.Lost) {
 				in.children = append(in.children, l)
 			}
 		}
 	}
-	c.drop(from, job.Status{Kind: job.Lost})
+	c.remove(from)
+	c.ended(lost, job.Status{Kind: job.Lost})
 }
 
 // adoptBelow gives up a child, and adopts what it had below it.
@@ -116,13 +82,13 @@ func (c *Core) adoptBelow(from Link) {
 	k := c.children[from]
 	lost, to := k.part, []Link(nil)
 	for _, b := range k.below {
-		if head := job.Parts(b.Parts).Within(b.Head, b.Head+1); k.known && len(head) == 1 {
+		if head := job.Parts(b.Parts).Within(b.Head, b.Head+1); k.knowsBelow() && len(head) == 1 {
 			for _, p := range b.Parts {
 				lost = lost.Without(p.First, p.End())
 			}
-			to = append(to, c.join(child{
-				head: head[0], part: b.Parts, local: c.here(head[0]) == 0,
-				adopted: adopted{key: b.Key, loss: k.loss, session: k.session},
+			to = append(to, c.join(branch{
+				Child: child.New(child.Joining), head: head[0], part: b.Parts, local: c.here(head[0]) == 0,
+				key: b.Key, loss: k.loss, session: k.session,
 			}))
 		}
 	}
@@ -149,47 +115,10 @@ func (c *Core) adoptBelow(from Link) {
 	}
 }
 
-// joinFailed gives up an agent that could not be joined.
-func (c *Core) joinFailed(ev ChildFailed) {
-	k := &c.children[ev.Child]
-	if c.stage == ending {
-		c.drop(ev.Child, job.Status{Kind: job.Lost})
-		return
-	}
-	if !k.itself {
-		k.loss = LinkLost{Link: ev.Child, Cause: joined(k.loss.Cause, ev.Phase+": "+ev.Cause), Tail: ev.Tail}
-		k.heard = c.now // nobody knows how long it was linked to the lost one
-	}
-	c.adoptBelow(ev.Child)
-}
-
-// joinRefused: the agent has a parent that is nearer to the root, so this agent was given up.
-func (c *Core) joinRefused(ev JoinRefused) {
-	if k := &c.children[ev.Child]; k.state != childJoining {
-		return
-	}
-	c.drop(ev.Child, job.Status{Kind: job.Lost})
-	if !c.cfg.Root && c.stage == running {
-		c.do(CloseLink{Up})
-		c.orphaned(c.relaunches())
-	}
-}
-
-// joinedChild begins the new link.
-func (c *Core) joinedChild(l Link) {
-	k := &c.children[l]
-	k.linked = c.now
-	k.state, k.life, k.credit = childResumed, life{live: true, received: c.now}, c.flow.window
-	c.send(l, wire.Resume{Credit: uint32(c.flow.window)})
-	if c.stage == ending {
-		c.send(l, wire.End{Signal: sigTerm, GraceMs: ms(max(c.finish.killAt-c.now, 0))})
-	}
-}
-
-// childState sends an agent that was joined what it has missed.
-func (c *Core) childState(l Link, m wire.State) {
+// sendMissed sends an agent that was joined what it has missed.
+func (c *Core) sendMissed(l Link, m wire.State) {
 	k, r := &c.children[l], &c.repair
-	k.state, k.again, k.known, k.below = childReady, true, false, nil
+	k.below = nil
 	if r.membership != nil && !m.Begun {
 		c.send(l, *r.membership)
 	}
@@ -248,24 +177,23 @@ func (c *Core) inputAgain(l Link, m wire.State) {
 // childBelow takes in which children a child has.
 func (c *Core) childBelow(l Link, m wire.Below) {
 	k := &c.children[l]
-	if k.known {
-		k.known, k.below = false, nil
+	if k.knowsBelow() {
+		k.below = nil
 	}
-	if len(m.Parts) > 0 {
-		k.below = append(k.below, m)
-	}
-	k.known = m.Left == 0
-	k.again = k.again && !k.known
+	k.below = append(k.below, m)
 }
 
+// knowsBelow reports whether all of a child's children are known.
+func (k *branch) knowsBelow() bool { return len(k.below) > 0 && k.below[len(k.below)-1].Left == 0 }
+
 // belowLies says what of a child's children cannot be.
-func (c *Core) belowLies(k *child, m wire.Below) string {
+func (c *Core) belowLies(k *branch, m wire.Below) string {
 	for _, p := range m.Parts {
 		if k.part.Within(p.First, p.End()).Len() != p.Nodes.Len() {
 			return "of another's nodes"
 		}
 	}
-	return lieIf(!c.repairs() || len(m.Parts) > 0 && !k.known && len(k.below) >= k.part.Len(), "that nobody wants")
+	return lieIf(!c.repairs() || !k.knowsBelow() && len(k.below) >= k.part.Len(), "that nobody wants")
 }
 
 // sendBelow tells the parent which children this agent has, so that it can adopt them.
@@ -276,8 +204,8 @@ func (c *Core) sendBelow() {
 	var set []wire.Below
 	for i := range c.children {
 		k := &c.children[i]
-		if len(k.part) == 0 || len(k.part) > wire.MaxBelow || k.state == childEnded && !k.live ||
-			k.state == childLost || k.state == childStarting || k.state == childUp {
+		if len(k.part) == 0 || len(k.part) > wire.MaxBelow ||
+			k.In(child.Exited|child.Gone|child.Lost|child.Opening|child.Launching) {
 			continue
 		}
 		set = append(set, wire.Below{Key: k.key, Head: k.head.First, Parts: k.part})
@@ -320,7 +248,7 @@ func (c *Core) rootLost(f wire.Fault) {
 }
 
 // moveBelow moves the nodes of a child's children when nodes are numbered anew.
-func (k *child) moveBelow(move func(job.Part) job.Part) {
+func (k *branch) moveBelow(move func(job.Part) job.Part) {
 	for i := range k.below {
 		b := &k.below[i]
 		for _, p := range b.Parts {

@@ -7,7 +7,8 @@
 // other agent reports facts and does what it is told. An agent that loses its
 // parent ends its part of the job by itself.
 //
-// The core itself decides about launch, end and failure. What else an agent does are parts, packages
+// The core itself decides about launch, end and failure. The state of each child is a table, package child, whose
+// actions it performs (branch.go). What else an agent does are parts, packages
 // below this one: lookup, collective, bulk, pairs, names, queries, daemons, sessions. Each has a state of its
 // own, gets events and returns effects; they share what subtree knows of ranks and children, which
 // only the core changes. A frame is checked first (verify.go, which asks the part that it is for), then goes to
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core/bulk"
+	"ibrun/bootstrap/core/child"
 	"ibrun/bootstrap/core/collective"
 	"ibrun/bootstrap/core/daemons"
 	"ibrun/bootstrap/core/lookup"
@@ -41,6 +43,7 @@ type Config struct {
 	Here   int    // root: index of the node that is this machine; -1: none
 	Window int    // sessions in flight when the job leaves the number to us and nothing is measured; 0: 16
 	Cores  int    // processors that sessions may use; 0: the window stays as it is
+	Check  bool   // panic if an invariant does not hold: for tests
 	Most   int    // sessions in flight that this process has descriptors for; 0: tree.MostWindow
 	Policy Policy // root
 
@@ -89,7 +92,7 @@ type Core struct {
 	shape tree.Shape
 
 	clock    clock
-	children []child
+	children []branch
 	starts   starts
 	queue    workQueue
 	below    subtree.Subtree
@@ -140,7 +143,7 @@ func New(cfg Config) *Core {
 	c.sessions = sessions.New(cfg.Root)
 	c.names = lookup.NewNames(cfg.HasSpawner)
 	c.floors = recovery.NewFloors(&c.below)
-	c.clock.up.live = !cfg.Root
+	c.clock.linked = !cfg.Root
 	return c
 }
 
@@ -159,6 +162,9 @@ func (c *Core) Step(now time.Duration, ev Event) []Effect {
 	c.apply(ev)
 	c.settle()
 	c.arm()
+	if c.cfg.Check {
+		c.checkBranches()
+	}
 	return c.out
 }
 
@@ -170,7 +176,7 @@ func (c *Core) send(to Link, m frame.Message) {
 	if c.repairs() {
 		c.remember(to, m)
 	}
-	if !l.live || c.holdsBack(to, m) {
+	if !c.hasLink(to) || c.holdsBack(to, m) {
 		return
 	}
 	l.sent = c.now
@@ -188,9 +194,9 @@ func (c *Core) apply(ev Event) {
 	case Begin:
 		c.begin(ev.Launch)
 	case Opened:
-		c.clock.up = life{live: true, received: c.now}
+		c.clock.up, c.clock.linked = life{received: c.now}, true
 	case ChildUp:
-		c.childUp(ev)
+		c.happen(ev.Child, child.SessionUp, ev)
 	case ChildPhase:
 		c.childPhase(ev)
 	case SessionsObserved:
@@ -198,7 +204,7 @@ func (c *Core) apply(ev Event) {
 	case ChildFailed:
 		c.childFailed(ev)
 	case JoinRefused:
-		c.joinRefused(ev)
+		c.happen(ev.Child, child.Unjoined, ev)
 	case Relinked:
 		c.relinked(ev)
 	case LinkLost:
@@ -263,7 +269,7 @@ func (c *Core) apply(ev Event) {
 	case Wrote:
 		c.flow.credit += ev.N
 	case JobAnswered:
-		c.spawnDown(rankwire.JobSpawned{Rank: ev.Rank, JobID: ev.JobID, Namespace: ev.Namespace, Refused: ev.Refused})
+		c.toRank(ev.Rank, rankwire.JobSpawned{Rank: ev.Rank, JobID: ev.JobID, Namespace: ev.Namespace, Refused: ev.Refused})
 	case JobAsked:
 		c.doNames(c.names.Question(ev.Job, ev.Name))
 	case JobEnded:
@@ -295,7 +301,7 @@ func (c *Core) apply(ev Event) {
 
 func (c *Core) frame(from Link, m frame.Message) {
 	if from == Up {
-		if !c.clock.up.live {
+		if !c.clock.linked {
 			return // it was given up; this subtree ends by itself
 		}
 		if lie := c.parentLies(m); lie != "" {
@@ -306,7 +312,7 @@ func (c *Core) frame(from Link, m frame.Message) {
 		return
 	}
 	k := &c.children[from]
-	if k.state != childUp && k.state != childReady && k.state != childResumed {
+	if !k.In(child.Heard) {
 		return // it was given up; what it still says no longer counts
 	}
 	if c.repeatedUp(from, m) {
@@ -318,7 +324,7 @@ func (c *Core) frame(from Link, m frame.Message) {
 	}
 	switch m := m.(type) {
 	case wire.Ready:
-		c.childReady(from, m)
+		c.happen(from, child.ReadyCame, m)
 	case wire.Times:
 		c.childTimed(from, m)
 	case wire.Output:
@@ -340,9 +346,7 @@ func (c *Core) frame(from Link, m frame.Message) {
 	case wire.Below:
 		c.childBelow(from, m)
 	case wire.State:
-		c.childState(from, m)
-	case wire.Waiting:
-		c.waiting(m)
+		c.happen(from, child.StateCame, m)
 	case rankwire.Ask:
 		c.doLookups(c.lookups.Ask(c.now, lookup.Neighbour(from), m))
 	case rankwire.Answer:
@@ -361,7 +365,7 @@ func (c *Core) frame(from Link, m frame.Message) {
 		c.root.pmi = c.root.pmi || m.What == rankwire.Barrier && m.Parcels.Len() > 0 // PMI's values
 		c.doCollectives(c.collectives.JoinBelow(from, k.head.Nodes.Base(), m))
 	case rankwire.Failures:
-		c.childFailures(m)
+		c.failures.fresh.Add(m.Ranks)
 	case wire.Blocks:
 		c.doLookups(c.lookups.TableBelow(c.now, from, m.Values))
 	case wire.BulkFetch:
@@ -373,9 +377,8 @@ func (c *Core) frame(from Link, m frame.Message) {
 	case wire.TableValues:
 		c.doTables(c.tables.Gave(from, m.Round, m.Values))
 	case rankwire.Tally:
-		k.tallied = true
-		c.tally.Add(m.Of)
-	case wire.Placed, rankwire.Notice:
+		c.happen(from, child.TallyCame, m)
+	case wire.Placed, wire.Waiting, rankwire.Notice:
 		c.reportToUser(m)
 	case rankwire.Name:
 		c.nameUp(from, m)
@@ -383,7 +386,7 @@ func (c *Core) frame(from Link, m frame.Message) {
 		c.spawnUp(from, m)
 	case wire.Signal:
 		if m.Number == sigTstp {
-			k.holds = true
+			k.held = c.clock.stops
 		} else {
 			c.signalUp(m.Number)
 		}
@@ -394,13 +397,17 @@ func (c *Core) frame(from Link, m frame.Message) {
 	case wire.CCSReply:
 		c.ccsUp(m)
 	case wire.Departed:
-		k.departed = true
+		k.left, k.leaving = k.left.Add(k.leaving...), nil
 	case rankwire.Follow:
 		c.followUp(m)
 	case wire.SessionCollect, wire.SessionPiece, wire.SessionRoom:
 		c.sessionBelow(from, m)
 	case wire.Exit:
-		c.childExit(from, m)
+		e := child.ExitCame
+		if c.repairs() {
+			e = child.ExitStays
+		}
+		c.happen(from, e, m)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"ibrun/bootstrap/core/child"
 	"ibrun/bootstrap/core/daemons"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/frame"
@@ -316,9 +317,9 @@ func (c *Core) openDaemons(m wire.Daemons, s *wire.Session, first job.Slot, memb
 		}
 		switch {
 		case most == 0:
-		case k.exited || c.stage != running:
+		case k.In(child.HasExited) || c.stage != running:
 			over += most
-		case k.state != childReady || !k.live:
+		case !k.In(child.Settled):
 			lost += most
 		default:
 			to = append(to, daemons.Child{To: Link(i), Most: most})
@@ -420,7 +421,7 @@ func (c *Core) daemonsClosed() bool {
 }
 
 // hasDaemon reports whether a number is of a child's subtree: of a node, or of a rank.
-func (k *child) hasDaemon(number uint32) bool {
+func (k *branch) hasDaemon(number uint32) bool {
 	return k.hasNode(job.NodeIndex(number)) || k.hasRanks(job.Slot(number), 1)
 }
 

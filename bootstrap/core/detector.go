@@ -3,8 +3,8 @@ package core
 import (
 	"time"
 
+	"ibrun/bootstrap/core/child"
 	"ibrun/bootstrap/wire"
-	"ibrun/internal/job"
 )
 
 // The failure detector. A link that is idle carries a heartbeat, so silence has
@@ -43,7 +43,6 @@ const (
 
 // life is the state of one link.
 type life struct {
-	live           bool
 	received, sent time.Duration
 	asked          bool          // a Probe is out
 	acked          uint64        // at the last Probed
@@ -53,9 +52,11 @@ type life struct {
 // clock is the agent's view of time.
 type clock struct {
 	up        life
+	linked    bool          // there is a link to the parent
 	next      time.Duration // of the timer that is set; 0: none
 	stopped   bool          // the job is stopped: an agent's silence means nothing
 	stoppedAt time.Duration // since when
+	stops     uint32        // how often it was
 	fixed     time.Duration // a deadline to wake for besides the period; 0: none
 }
 
@@ -64,6 +65,14 @@ func (c *Core) life(l Link) *life {
 		return &c.clock.up
 	}
 	return &c.children[l].life
+}
+
+// hasLink reports whether there is a link to a neighbour.
+func (c *Core) hasLink(l Link) bool {
+	if l == Up {
+		return c.clock.linked
+	}
+	return c.children[l].In(child.Linked)
 }
 
 // wakeAt asks for a Tick at t at the latest.
@@ -124,7 +133,7 @@ func (c *Core) excuse(by time.Duration) {
 
 func (c *Core) watch(l Link) {
 	k := c.life(l)
-	if !k.live {
+	if !c.hasLink(l) {
 		return
 	}
 	if c.now-k.sent >= heartbeatEvery {
@@ -147,7 +156,7 @@ func (c *Core) probed(ev Probed) {
 	k := c.life(ev.Link)
 	k.asked = false
 	most, cause := c.hostPatience(ev.Link)
-	if k.live && ev.Known && k.unanswered(c.now, ev) && c.now-k.received >= most {
+	if c.hasLink(ev.Link) && ev.Known && k.unanswered(c.now, ev) && c.now-k.received >= most {
 		c.cut(ev.Link, cause)
 	}
 }
@@ -200,37 +209,5 @@ func (c *Core) linkLost(ev LinkLost) {
 		}
 		return
 	}
-	k := &c.children[ev.Link]
-	if k.state == childEnded || k.state == childLost {
-		k.live = false
-		return
-	}
-	if c.mayAdopt(k) {
-		c.repairChild(ev)
-		return
-	}
-	silent := c.now - k.received
-	switch {
-	case k.replaces && k.state == childUp && c.stage == running:
-		k.live = false
-		c.replacementFailed(ev.Link, ev.Cause)
-		return
-	case k.comes:
-		k.live = false
-		c.growFailed(ev.Link, ev.Cause)
-		return
-	case c.lostLeaving(ev.Link, ev.Cause):
-		return
-	case c.keepLost(k):
-		k.state, k.live = childLost, false
-		c.daemonsOfChildEnded(ev.Link, false)
-		c.below.Rest(ev.Link, false)
-	default:
-		c.drop(ev.Link, job.Status{Kind: job.Lost})
-	}
-	// While the job ends, too: it may be why others failed.
-	c.fault(wire.Fault{
-		What: wire.FaultLost, Node: k.head.First, Nodes: uint32(k.part.Len()), Host: k.host(),
-		Parent: c.cfg.Host, Cause: ev.Cause, Tail: ev.Tail, SilentMs: c.silence(silent),
-	})
+	c.happen(ev.Link, c.lossOf(&c.children[ev.Link]), ev)
 }

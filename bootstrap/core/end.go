@@ -1,10 +1,10 @@
 package core
 
 import (
-	"slices"
 	"strconv"
 	"time"
 
+	"ibrun/bootstrap/core/child"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/bootstrap/wire/rankwire"
@@ -65,7 +65,13 @@ func (c *Core) end(m wire.End) {
 	c.dropRanks()
 	c.ranks.lost = 0
 	for i := range c.children {
-		c.endChild(Link(i), m)
+		e := child.End
+		if c.children[i].In(child.Lost) {
+			if s, ok := c.successorOf(Link(i)); ok && c.children[s].In(child.SuccessorUp) {
+				e = child.EndSucceeded
+			}
+		}
+		c.happen(Link(i), e, m)
 	}
 	c.daemonsClosed()
 	if c.ranks.alive > 0 {
@@ -86,76 +92,12 @@ func (c *Core) end(m wire.End) {
 	c.checkDeadlines()
 }
 
-func (c *Core) endChild(l Link, m wire.End) {
-	switch k := &c.children[l]; k.state {
-	case childWaiting:
-		c.drop(l, job.Status{Kind: job.NotRun})
-	case childStarting:
-		if k.replaces {
-			k.part = nil // they are the lost one's
-		}
-		c.starts.inFlight--
-		c.do(CloseLink{l})
-		c.drop(l, job.Status{Kind: job.NotRun})
-	case childUp, childReady, childResumed:
-		c.send(l, m)
-	case childLost:
-		if slices.ContainsFunc(c.children, func(o child) bool { return o.replaces && o.old == l && o.state == childUp }) {
-			k.part = nil // the new one reports them
-		}
-		c.drop(l, job.Status{Kind: job.Lost})
-	case childEnded: // it waits for the end of the job
-		c.send(l, wire.End{})
-	}
-}
-
-// drop takes a child out that is not gone yet; its ranks, if it did not report them, ended as s says.
-func (c *Core) drop(l Link, s job.Status) {
-	k := &c.children[l]
-	if k.state != childReady {
-		c.starts.reported++
-		c.starts.failed += uint32(k.part.Len())
-	}
-	k.state, k.live = childEnded, k.live && k.exited && c.repairs()
-	c.below.End(l, k.exited)
-	c.finish.childrenEnded++
-	c.doLookups(c.lookups.ChildEnded(l))
-	c.doCollectives(c.collectives.Check())
-	c.doBulk(c.bulk.ChildEnded())
-	c.doTables(c.tables.ChildEnded())
-	c.doQueries(c.queries.ChildEnded(l))
-	c.daemonsOfChildEnded(l, k.exited)
-	c.doLookups(c.lookups.NoTableBelow(c.now, l))
-	if !k.exited && !k.comes {
-		c.ended(k.part, s)
-	}
-}
-
 // ended records how the ranks of nodes ended that will not report them.
 func (c *Core) ended(nodes job.Parts, s job.Status) {
 	for _, p := range nodes {
 		if n := p.Nodes; n.Ranks() > 0 {
 			c.finish.ends = append(c.finish.ends, job.StatusRun{First: n.Base(), Count: n.Ranks(), Status: s})
 		}
-	}
-}
-
-func (c *Core) childExit(l Link, m wire.Exit) {
-	k := &c.children[l]
-	if k.exited = true; k.comes { // its ranks were never of the job
-		c.drop(l, job.Status{})
-		return
-	}
-	if areAll(m.Runs, k.part) {
-		c.finish.ends = slices.AppendSeq(c.finish.ends, m.Runs.All())
-	} else { // it ended before it heard which nodes were dropped, and started no rank
-		c.ended(k.part, job.Status{Kind: job.NotRun})
-	}
-	c.finish.trunc = job.Added(c.finish.trunc, m.Truncated)
-	c.finish.mpi.Add(m.MPI)
-	c.drop(l, job.Status{})
-	if c.cfg.Root && len(k.part) > 0 {
-		c.rootReceivedExit()
 	}
 }
 
@@ -189,9 +131,8 @@ func (c *Core) checkDeadlines() {
 		return
 	}
 	for i := range c.children {
-		if k := &c.children[i]; k.state != childEnded {
-			c.do(CloseLink{Link(i)})
-			c.drop(Link(i), job.Status{Kind: job.Lost})
+		if !c.children[i].In(child.Ended) {
+			c.happen(Link(i), child.GiveUp, nil)
 			c.root.sweeps.below, c.root.sweeps.silent = true, true
 		}
 	}
@@ -279,7 +220,7 @@ func coarser(runs wire.Endings) wire.Endings {
 // orphaned ends this subtree because the parent is gone. Nothing more can be
 // said upwards; what the ranks still print is dropped.
 func (c *Core) orphaned(silent bool) {
-	c.clock.up.live = false
+	c.clock.linked = false
 	c.flow.discarding = true
 	c.daemonsOrphaned()
 	if silent && c.job != nil && c.job.Launch.Restarts { // others may take the ranks' place soon

@@ -40,11 +40,6 @@ func (c *Core) excuseRank(rank job.Slot, f wire.Fault) {
 	c.fault(f)
 }
 
-// childFailures takes those of a child's subtree.
-func (c *Core) childFailures(m rankwire.Failures) {
-	c.failures.fresh.Add(m.Ranks)
-}
-
 // spreadFailures sends what is known here only. Children may be missing while the
 // subtree is launched.
 func (c *Core) spreadFailures() {
@@ -84,14 +79,8 @@ func (c *Core) failed(m rankwire.Failures) {
 	}
 	f.known = inOrder(f.known.Join(m.Ranks))
 	c.dropPlaces(m.Ranks)
-	for i := range c.children {
-		c.send(Link(i), m)
-	}
-	for rank, p := range c.below.Own.All() {
-		if p.Joined() && !p.Ended() {
-			c.do(SendRank{rank, m})
-		}
-	}
+	c.sendDown(m)
+	c.sendRanks(m)
 }
 
 // sendFailuresTo tells a rank that says hello what the others know.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"ibrun/bootstrap/ccs"
+	"ibrun/bootstrap/core/child"
 	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
 )
@@ -29,19 +30,12 @@ func (c *Core) followUp(m rankwire.Follow) {
 // follow passes a report on to all ranks below.
 func (c *Core) follow(m rankwire.Follow) {
 	for i := range c.children {
-		if k := &c.children[i]; !k.comes && k.state != childEnded && len(k.part) > 0 {
+		if k := &c.children[i]; !k.In(child.Coming|child.Ended) && len(k.part) > 0 {
 			c.send(Link(i), m)
 		}
 	}
-	for rank, p := range c.below.Own.All() {
-		if p.Joined() && !p.Ended() {
-			c.do(SendRank{rank, m})
-		}
-	}
+	c.sendRanks(m)
 }
-
-// isFirst reports whether a rank has number 0 in the job.
-func (c *Core) isFirst(rank job.Slot) bool { return c.job.Layout.Rank(rank) == 0 }
 
 // restartingPrograms are those of a job for the ranks that come to one of Charm++: they take up what
 // the others have left.

@@ -78,7 +78,7 @@ func newWorld(t *testing.T, c *fuzzed.Input) *world {
 	if mode&32 > 0 {
 		j.Stdin.Mode = job.StdinAll
 	}
-	cfg := Config{Root: true, Host: "front", Here: c.Of(nodes+1) - 1, Policy: Policy{KillOnBad: mode&64 > 0}}
+	cfg := Config{Root: true, Host: "front", Here: c.Of(nodes+1) - 1, Check: true, Policy: Policy{KillOnBad: mode&64 > 0}}
 	if mode&128 > 0 {
 		j.Launch.StartBarrier = true
 		if cfg.Policy.Spares = job.NewNodes(0, []job.Run{{Prefix: "s", Width: 1, Count: 2}}); c.Odds(2) {
@@ -213,7 +213,7 @@ func (w *world) send(a *member, e Send) {
 }
 
 func (w *world) startChild(a *member, e StartChild) {
-	k := &member{core: New(Config{Here: -1, Join: inOne}), host: e.Node.Host, parent: a, slot: e.Child, children: map[Link]*member{}}
+	k := &member{core: New(Config{Here: -1, Join: inOne, Check: true}), host: e.Node.Host, parent: a, slot: e.Child, children: map[Link]*member{}}
 	if w.choose.Odds(40) {
 		w.post(a, ChildFailed{Child: e.Child, Phase: "connect", Cause: "refused"})
 		return

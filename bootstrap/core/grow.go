@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"ibrun/bootstrap/core/child"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
@@ -174,9 +175,7 @@ func (c *Core) grow(ev ResizeAsked) string {
 	}
 	g.job = j
 	for i := range come.Nodes.Len() {
-		c.adopt(come.Slice(i, i+1), tried{spare: true})
-		k := Link(len(c.children) - 1)
-		c.children[k].comes = true
+		k := c.addBranch(come.Slice(i, i+1), tried{spare: true}, child.GrowWaiting)
 		c.below.Rest(k, true)
 		c.doLookups(c.lookups.NoTableBelow(c.now, k))
 		g.links = append(g.links, k)
@@ -190,12 +189,8 @@ func (c *Core) grow(ev ResizeAsked) string {
 func (c *Core) growMore() {
 	g := &c.root.growing
 	for g.step == growStarting && g.next < len(g.links) && c.starts.inFlight < c.starts.window {
-		l := g.links[g.next]
-		k := &c.children[l]
-		k.state, k.started, k.phase = childStarting, c.now, "start"
 		g.next++
-		c.starts.inFlight++
-		c.do(StartChild{Child: l, Node: k.head.Nodes.At(0), Local: k.local})
+		c.happen(g.links[g.next-1], child.Start, nil)
 	}
 }
 
@@ -207,7 +202,7 @@ func (c *Core) grown() {
 	}
 	c.growMore()
 	for _, l := range g.links {
-		if c.children[l].state != childReady {
+		if !c.children[l].In(child.Settled) {
 			return
 		}
 	}
@@ -224,10 +219,12 @@ func lastLine(tail string) string {
 	return " (" + tail[strings.LastIndexByte(tail, '\n')+1:] + ")"
 }
 
-// growFailed gives a change up because of one new agent: the job goes on as it is.
-func (c *Core) growFailed(l Link, why string) {
-	host := c.children[l].host()
-	c.drop(l, job.Status{})
+// cancelGrowth gives a change up because of one new agent: the job goes on as it is.
+func (c *Core) cancelGrowth(host string, cause any) {
+	why := endOf(cause)
+	if f, ok := cause.(ChildFailed); ok {
+		why += lastLine(f.Tail)
+	}
 	c.giveUpResize(fmt.Sprintf("%s could not be started: %s; the job goes on with %s", host, why,
 		plain.Plural(int(c.job.Layout.Nodes()), "node")))
 }
@@ -242,9 +239,7 @@ func (c *Core) giveUpResize(why string) {
 	waited := g.step == growWaiting
 	g.step = growNone
 	for _, o := range g.links {
-		if k := &c.children[o]; k.state != childEnded {
-			c.endChild(o, wire.End{})
-		}
+		c.happen(o, child.End, wire.End{})
 	}
 	if waited {
 		c.resize(rankwire.Resize{Layout: c.job.Layout}) // there is nothing to wait for
@@ -311,10 +306,7 @@ func (c *Core) enterAll(op uint32) {
 		return
 	}
 	for _, l := range g.links {
-		c.children[l].comes = false
-		c.below.Rest(l, false)
-		c.collectives.Enter(l, op)
-		c.send(l, wire.Enter{Op: op, Start: g.change.Start, Resizes: c.resizing.count, Floors: c.floorsNow()})
+		c.happen(l, child.Enter, wire.Enter{Op: op, Start: g.change.Start, Resizes: c.resizing.count, Floors: c.floorsNow()})
 	}
 	c.below.Route(c.partsOf)
 	c.resizeOver()
@@ -334,16 +326,14 @@ func (c *Core) growEnds() {
 		return
 	}
 	for i := range c.children {
-		if k := &c.children[i]; !k.comes && k.state != childEnded {
+		if !c.children[i].In(child.Coming | child.Ended) {
 			return
 		}
 	}
 	g.step = growNone
 	c.do(ResizeTold{ID: g.id, Refused: "the job has ended", Over: true})
 	for _, l := range g.links {
-		if c.children[l].state != childEnded {
-			c.endChild(l, wire.End{})
-		}
+		c.happen(l, child.End, wire.End{})
 	}
 }
 

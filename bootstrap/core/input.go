@@ -3,6 +3,7 @@ package core
 import (
 	"slices"
 
+	"ibrun/bootstrap/core/child"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/job"
 )
@@ -75,7 +76,7 @@ func (c *Core) pumpInput() {
 			c.repair.input.Add(m, len(m.Data), 2*inputWindow)
 		}
 		for _, l := range in.children {
-			if c.children[l].life.live {
+			if c.hasLink(l) {
 				c.children[l].room -= len(m.Data)
 				c.send(l, m)
 			}
@@ -101,7 +102,7 @@ func (c *Core) pumpInput() {
 
 func (c *Core) inputRoom(n int) bool {
 	for _, l := range c.input.children {
-		if k := &c.children[l]; k.life.live && k.room < n || k.state == childJoining || k.state == childResumed {
+		if k := &c.children[l]; k.In(child.Linked) && k.room < n || k.In(child.Relinking|child.Resumed) {
 			return false
 		}
 	}

@@ -3,6 +3,7 @@ package core
 import (
 	"time"
 
+	"ibrun/bootstrap/core/child"
 	"ibrun/bootstrap/tree"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/job"
@@ -14,52 +15,6 @@ const (
 	slowAfter = 3 * time.Second
 	slowEvery = 5 * time.Second
 )
-
-// The states of a child. docs/dev/decisions/0013-late-binding.md says which agent owns
-// which node.
-//
-//	waiting --window--> starting --ChildUp--> up --Ready--> ready --Exit--> gone
-//	starting --ChildFailed--> gone, its nodes returned; up, ready --link lost--> gone
-type childState uint8
-
-const (
-	childWaiting childState = iota
-	childStarting
-	childUp
-	childReady
-	childLost // it may be replaced
-	childEnded
-	childJoining // an agent of the job that has lost its parent (adopt.go)
-	childResumed
-)
-
-type child struct {
-	life
-	adopted
-	departing
-	head    job.Part  // the node that it serves itself
-	part    job.Parts // all that it answers for, the head included
-	dead    job.Parts // what it has answered for, and could not be started
-	before  job.Parts // part as it was numbered before nodes were dropped; nothing: as it is
-	planned job.Part  // what Launch is to give it, the head first
-	tried   tried
-	due     due
-	state   childState
-	started time.Duration
-	phase   string
-	local   bool
-	exited  bool // its Exit came
-	tallied bool // its Tally came
-	// replaces says that it takes the place of the child old, which was lost.
-	replaces bool
-	old      Link
-	number   uint32 // of the Replace
-	holds    bool   // it knows that the job is stopped
-	room     int    // bytes of Stdin it can take
-	credit   int    // bytes of Output that it may send
-	owed     int    // bytes of its Output taken and not granted back yet
-	times    *childTimes
-}
 
 // starts counts the launch.
 type starts struct {
@@ -142,10 +97,10 @@ func (c *Core) plan(below job.Parts) {
 		of, below = below.Cut(size)
 		for _, p := range of {
 			if cut := c.here(p); cut > 0 {
-				c.adopt(p.Slice(0, cut), tried{})
+				c.addBranch(p.Slice(0, cut), tried{}, child.Waiting)
 				p = p.Slice(cut, p.Nodes.Len())
 			}
-			c.adopt(p, tried{})
+			c.addBranch(p, tried{}, child.Waiting)
 		}
 	}
 }
@@ -158,16 +113,6 @@ func (c *Core) here(p job.Part) int {
 	return -1
 }
 
-// adopt adds a child for the first node of a part, which takes the others with
-// it. It waits for its turn.
-func (c *Core) adopt(p job.Part, t tried) {
-	c.below.Adopt()
-	c.children = append(c.children, child{
-		head: p.Slice(0, 1), part: job.Parts{p}, planned: p, tried: t, adopted: adopted{key: p.First},
-		local: c.here(p) == 0 && !t.spare || t.spare && p.Nodes.At(0).Host == c.cfg.Policy.SpareHere, room: inputWindow,
-	})
-}
-
 func (c *Core) startMore() {
 	s := &c.starts
 	for c.stage == launching {
@@ -178,29 +123,24 @@ func (c *Core) startMore() {
 		case s.next == len(c.children) && !c.queue.take(c):
 			return
 		}
-		k := &c.children[s.next]
-		k.state, k.started, k.phase = childStarting, c.now, "start"
-		c.markChild(k, job.SessionStarted)
-		s.inFlight++
-		c.do(StartChild{Child: Link(s.next), Node: k.head.Nodes.At(0), Local: k.local, Most: k.tried.most(c.job.Launch.Timeout)})
 		s.next++
+		c.happen(Link(s.next-1), child.Start, nil)
 	}
 }
 
-func (c *Core) childUp(ev ChildUp) {
-	l := ev.Child
+// openSession opens the first session to a child.
+func (c *Core) openSession(l Link) {
 	k := &c.children[l]
-	if k.state == childJoining {
-		c.joinedChild(l)
-		return
-	}
-	if k.state != childStarting {
-		return
-	}
-	c.starts.inFlight--
-	k.state = childUp
-	k.life = life{live: true, received: c.now}
-	k.credit = c.flow.window
+	k.started, k.phase = c.now, "start"
+	c.markChild(k, job.SessionStarted)
+	c.starts.inFlight++
+	c.do(StartChild{Child: l, Node: k.head.Nodes.At(0), Local: k.local, Most: k.tried.most(c.job.Launch.Timeout)})
+}
+
+// sendLaunch gives a new agent its part of the job.
+func (c *Core) sendLaunch(l Link, ev ChildUp) {
+	k := &c.children[l]
+	k.life, k.credit = life{received: c.now}, c.flow.window
 	c.markChild(k, job.LaunchSent)
 	if k.times != nil {
 		k.times.head.CPU = ev.CPU
@@ -208,32 +148,18 @@ func (c *Core) childUp(ev ChildUp) {
 	c.came(k, ev.Spent)
 	k.session = c.now - k.started
 	m := wire.Launch{Job: c.job, Nodes: k.planned.Nodes, First: k.planned.First, Level: uint32(c.level + 1),
-		Credit: uint32(c.flow.window), SessionMs: uint32(k.session / time.Millisecond)}
-	if k.comes {
+		Credit: uint32(c.flow.window), SessionMs: uint32(k.session / time.Millisecond), Replaces: k.In(child.Replacing)}
+	switch {
+	case k.In(child.Coming):
 		m.Job = c.root.growing.job
-	}
-	if m.Replaces = k.replaces; m.Replaces {
-		*c.recalledBelow(l) = c.recall.serial
-		c.send(l, m)
-		c.send(l, c.standing(k.number))
-		c.doBulk(c.bulk.CallAgain(l))
-		c.doTables(c.tables.CallAgain(l))
-		if known := c.failures.known; c.repairs() && known.Len() > 0 {
-			c.send(l, rankFailures(known))
-		}
-		if c.clock.stopped {
-			c.send(l, wire.Signal{Number: sigTstp})
-		}
-		return
-	}
-	if c.job.Launch.LateBinding {
+	case c.job.Launch.LateBinding && !m.Replaces:
 		m.Share = c.queue.share(c, k)
 	}
 	c.send(l, m)
 }
 
 func (c *Core) childPhase(ev ChildPhase) {
-	if k := &c.children[ev.Child]; k.state == childStarting {
+	if k := &c.children[ev.Child]; k.In(child.Opening) {
 		k.phase = ev.Phase
 		if ev.Moment < job.Moments {
 			c.markChild(k, ev.Moment)
@@ -241,55 +167,20 @@ func (c *Core) childPhase(ev ChildPhase) {
 	}
 }
 
-func (c *Core) childFailed(ev ChildFailed) {
-	k := &c.children[ev.Child]
-	if k.state == childJoining {
-		c.joinFailed(ev)
-		return
-	}
-	if k.state != childStarting {
-		return
-	}
-	c.starts.inFlight--
-	switch {
-	case k.replaces:
-		c.replacementFailed(ev.Child, ev.Phase+": "+ev.Cause)
-		return
-	case k.comes:
-		c.growFailed(ev.Child, ev.Phase+": "+ev.Cause+lastLine(ev.Tail))
-		return
-	}
-	part, last := k.planned, k.tried.last(c)
-	k.part = nil // they are somebody else's now
-	if !last {
-		k.times = nil // and have other times there
-	}
-	c.drop(ev.Child, job.Status{})
-	if last {
-		c.starts.failed += uint32(part.Nodes.Len())
-		c.fault(wire.Fault{
-			What: wire.FaultLaunch, Node: part.First, Nodes: uint32(part.Nodes.Len()), Host: part.Nodes.At(0).Host,
-			Parent: c.cfg.Host, Phase: ev.Phase, Cause: ev.Cause, Tail: ev.Tail,
-		})
-		return
-	}
-	c.returnUp(part, ev)
-}
-
-func (c *Core) childReady(l Link, m wire.Ready) {
+// returnNodes returns the nodes of a child whose session has failed. They are dead if another agent has tried before.
+func (c *Core) returnNodes(l Link, ev ChildFailed) {
 	k := &c.children[l]
-	k.state = childReady
-	c.markChild(k, job.ReadyReceived)
-	c.starts.reported++
-	c.progress(k)
-	c.starts.up += m.Up
-	c.starts.failed += m.Failed
-	if k.replaces {
-		c.replacementReady(l)
+	part := k.planned
+	if !k.tried.last(c) {
+		k.times = nil // another agent has other times there
+		c.returnUp(part, ev)
+		return
 	}
-	if k.comes {
-		c.grown()
-	}
+	c.starts.failed += uint32(part.Nodes.Len())
+	c.fault(wire.Fault{
+		What: wire.FaultLaunch, Node: part.First, Nodes: uint32(part.Nodes.Len()), Host: part.Nodes.At(0).Host,
+		Parent: c.cfg.Host, Phase: ev.Phase, Cause: ev.Cause, Tail: ev.Tail,
+	})
 }
 
 func (c *Core) forkDone(ev ForkDone) {
@@ -358,7 +249,7 @@ func (c *Core) reportSlow() {
 	}
 	for i := range c.children[:s.next] {
 		k := &c.children[i]
-		if k.state == childStarting && c.now-k.started >= slowAfter && len(w.Items) < wire.MaxSlowSessions {
+		if k.In(child.Opening) && c.now-k.started >= slowAfter && len(w.Items) < wire.MaxSlowSessions {
 			w.Items = append(w.Items, wire.SlowSession{Node: k.head.First, Host: k.host(), Phase: k.phase, ForMs: ms(c.now - k.started)})
 		}
 	}
@@ -375,16 +266,5 @@ func (c *Core) waiting(w wire.Waiting) {
 	}
 	c.send(Up, w)
 }
-
-// partsOf are the nodes that a child answers for.
-func (c *Core) partsOf(l Link) job.Parts {
-	if k := &c.children[l]; !k.comes && (!k.replaces || k.state != childStarting && k.state != childUp) {
-		return k.part
-	}
-	return nil // they are the lost one's until it is ready
-}
-
-// host is the name of a child's own node.
-func (k *child) host() string { return k.head.Nodes.At(0).Host }
 
 func ms(d time.Duration) uint32 { return uint32(min(d.Milliseconds(), 1<<31)) }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"ibrun/bootstrap/core/child"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
@@ -51,7 +52,7 @@ func (c *Core) replaceNode(f wire.Fault) bool {
 	}
 	c.reportToUser(rankwire.Notice{Host: c.cfg.Host, Text: fmt.Sprintf("%s could not be started from %s (%s: %s); %s", f.Host, f.Parent, f.Phase, f.Cause, then)})
 	if part.Nodes.Len() > 0 {
-		c.adopt(part, t)
+		c.addBranch(part, t, child.Waiting)
 	}
 	return true
 }
@@ -106,9 +107,7 @@ func (c *Core) applyMembership(m wire.Membership) {
 		return // it has ended meanwhile
 	}
 	c.renumber(m)
-	for i := range c.children {
-		c.send(Link(i), m)
-	}
+	c.sendDown(m)
 	if !c.cfg.Root {
 		c.fork()
 	}

@@ -38,9 +38,9 @@ func (c *Core) spawnUp(from Link, m rankwire.SpawnJob) {
 	case !c.cfg.Root:
 		c.send(Up, m)
 	case c.stage == ending:
-		c.spawnDown(rankwire.JobSpawned{Rank: m.Rank, Refused: "the job is ending"})
+		c.toRank(m.Rank, rankwire.JobSpawned{Rank: m.Rank, Refused: "the job is ending"})
 	case c.root.offspring.live >= mostOffspring || c.job.Depth >= mostDepth:
-		c.spawnDown(rankwire.JobSpawned{Rank: m.Rank, Refused: "too many spawned jobs are running"})
+		c.toRank(m.Rank, rankwire.JobSpawned{Rank: m.Rank, Refused: "too many spawned jobs are running"})
 	default:
 		o := &c.root.offspring
 		o.live++
@@ -49,15 +49,9 @@ func (c *Core) spawnUp(from Link, m rankwire.SpawnJob) {
 	}
 }
 
-// spawnDown brings the answer to the rank.
-func (c *Core) spawnDown(m rankwire.JobSpawned) { c.toRank(m.Rank, m) }
-
 // toRank brings the root's answer to a rank of the subtree.
 func (c *Core) toRank(rank job.Slot, m frame.Message) {
-	if c.job == nil {
-		return
-	}
-	if !c.answersRank(m) {
+	if c.job == nil || c.repairs() && !c.repair.asked.Answer(m) {
 		return
 	}
 	if c.below.Own.Has(rank) {

@@ -61,7 +61,7 @@ func (c *Core) order(m frame.Message) {
 	case rankwire.Name:
 		c.toRank(m.Rank, m)
 	case rankwire.JobSpawned:
-		c.spawnDown(m)
+		c.toRank(m.Rank, m)
 	case rankwire.Follow:
 		c.follow(m)
 	case wire.Blocks:

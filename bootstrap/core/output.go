@@ -1,6 +1,7 @@
 package core
 
 import (
+	"ibrun/bootstrap/core/child"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/job"
 )
@@ -94,10 +95,10 @@ func (c *Core) giveBack(k chunk) {
 		c.do(Resume{k.rank, k.stream})
 		return
 	}
-	child := &c.children[k.from]
-	child.owed += len(k.data) + k.known
-	if (child.owed >= c.flow.window/4 || c.repairs()) && child.state != childEnded {
-		c.send(k.from, wire.Grant{N: uint32(child.owed)})
-		child.credit, child.owed = child.credit+child.owed, 0
+	from := &c.children[k.from]
+	from.owed += len(k.data) + k.known
+	if (from.owed >= c.flow.window/4 || c.repairs()) && !from.In(child.Ended) {
+		c.send(k.from, wire.Grant{N: uint32(from.owed)})
+		from.credit, from.owed = from.credit+from.owed, 0
 	}
 }

@@ -2,6 +2,7 @@ package core
 
 import (
 	"ibrun/bootstrap/core/bulk"
+	"ibrun/bootstrap/core/child"
 	"ibrun/bootstrap/core/collective"
 	"ibrun/bootstrap/core/lookup"
 	"ibrun/bootstrap/wire"
@@ -72,7 +73,7 @@ func (c *Core) doLookups(effects []lookup.Effect) {
 				c.send(e.To.Link, e.Msg)
 			}
 		case lookup.Table:
-			if e.To.Link == Up || !c.children[e.To.Link].comes { // who comes asks on demand
+			if e.To.Link == Up || !c.children[e.To.Link].In(child.Coming) { // who comes asks on demand
 				c.send(e.To.Link, wire.Blocks{Values: e.Blocks})
 			}
 		case lookup.Wake:

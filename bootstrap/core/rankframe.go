@@ -70,7 +70,7 @@ func (c *Core) rankFrame(rank job.Slot, m frame.Message) {
 	case rankwire.Rollback:
 		c.rollbackAsked(rank, m.Text)
 	case rankwire.Follow:
-		if c.isFirst(rank) {
+		if c.job.Layout.Rank(rank) == 0 {
 			c.followUp(m)
 		}
 	case rankwire.Finalize:

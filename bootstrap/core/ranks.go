@@ -103,9 +103,7 @@ func (c *Core) byItself(ev RankExited) bool {
 // passSignal sends a signal to every rank of the subtree.
 func (c *Core) passSignal(n uint8) {
 	c.repair.signals.Add(n)
-	for i := range c.children {
-		c.send(Link(i), wire.Signal{Number: n})
-	}
+	c.sendDown(wire.Signal{Number: n})
 	switch {
 	case n == sigTstp:
 		c.hold()

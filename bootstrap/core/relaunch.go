@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"ibrun/bootstrap/core/child"
 	"ibrun/bootstrap/core/recovery"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/rankwire"
@@ -49,14 +50,14 @@ func (c *Core) relaunches() bool {
 
 // placesOf makes a place of each lost node whose ranks may start again, and returns the others. What
 // is below an agent that nobody knows is lost for good.
-func (c *Core) placesOf(k child, lost job.Parts) (places []Link, others job.Parts) {
-	if !c.relaunches() || !k.known && lost.Len() > 1 {
+func (c *Core) placesOf(k branch, lost job.Parts) (places []Link, others job.Parts) {
+	if !c.relaunches() || !k.knowsBelow() && lost.Len() > 1 {
 		return nil, lost
 	}
 	for _, p := range lost {
 		for i := range p.Nodes.Len() {
 			one := p.Slice(i, i+1)
-			if one.Nodes.Ranks() == 0 || c.lostAlready(one) {
+			if one.Nodes.Ranks() == 0 || covers(c.failures.known, one.Nodes.Base()) {
 				others = others.Add(one)
 				continue
 			}
@@ -64,18 +65,13 @@ func (c *Core) placesOf(k child, lost job.Parts) (places []Link, others job.Part
 			if one.First != k.head.First {
 				local = c.here(one) == 0
 			}
-			c.children = append(c.children, child{
-				head: one, planned: one, part: job.Parts{one}, local: local, state: childLost, adopted: adopted{key: one.First},
-			})
-			c.below.Adopt()
-			places = append(places, Link(len(c.children)-1))
+			l := c.addBranch(one, tried{}, child.Lost)
+			c.children[l].local = local
+			places = append(places, l)
 		}
 	}
 	return places, others
 }
-
-// lostAlready reports whether the ranks of a node are known to be lost for good.
-func (c *Core) lostAlready(node job.Part) bool { return covers(c.failures.known, node.Nodes.Base()) }
 
 func covers(spans rankwire.SlotSpans, rank job.Slot) bool {
 	for s := range spans.All() {
@@ -89,22 +85,19 @@ func covers(spans rankwire.SlotSpans, rank job.Slot) bool {
 // dropPlaces gives up the places of nodes whose ranks are lost for good.
 func (c *Core) dropPlaces(ranks rankwire.SlotSpans) {
 	for i := range c.children {
-		k := &c.children[i]
-		if k.state != childLost || !covers(ranks, k.head.Nodes.Base()) {
-			continue
-		}
-		for o := range c.children {
-			if n := &c.children[o]; n.replaces && n.old == Link(i) && (n.state == childStarting || n.state == childUp) {
-				if n.state == childStarting {
-					c.starts.inFlight--
-				}
-				n.part = nil
-				c.do(CloseLink{Link(o)})
-				c.drop(Link(o), job.Status{})
+		if k := &c.children[i]; k.In(child.Lost) && covers(ranks, k.head.Nodes.Base()) {
+			if s, ok := c.successorOf(Link(i)); ok {
+				c.happen(s, child.Abandon, nil)
 			}
+			c.happen(Link(i), child.Abandon, nil)
 		}
-		c.drop(Link(i), job.Status{Kind: job.Lost})
 	}
+}
+
+// successorOf returns the child that is to take the place of a lost one, if it is there and not ready.
+func (c *Core) successorOf(lost Link) (Link, bool) {
+	i := slices.IndexFunc(c.children, func(k branch) bool { return k.In(child.Replacing) && k.old == lost })
+	return Link(i), i >= 0
 }
 
 // relaunchLost lets the ranks of a lost node start again; false: they are lost for good.
@@ -147,8 +140,7 @@ func (c *Core) relaunchLost(f wire.Fault) bool {
 // endOfLost ends the job because of the loss of a node.
 func (c *Core) endOfLost(f wire.Fault, why string) {
 	f.Cause = joined(f.Cause, why)
-	c.blame(f, weightOf(f))
-	c.endAll(sigTerm)
+	c.endFor(f)
 	c.sweepLost(f)
 }
 

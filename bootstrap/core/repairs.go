@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"ibrun/bootstrap/core/child"
 	"ibrun/bootstrap/core/recovery"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/frame"
@@ -115,7 +116,7 @@ func (c *Core) remember(to Link, m frame.Message) {
 	case rankwire.Failures:
 		r.failed = inOrder(r.failed.Join(m.Ranks))
 	case rankwire.Notice, wire.Placed:
-		if (!c.clock.up.live || r.unresumed) && len(r.notes) < mostNotes {
+		if (!c.clock.linked || r.unresumed) && len(r.notes) < mostNotes {
 			r.notes = append(r.notes, m)
 		}
 	}
@@ -127,7 +128,7 @@ func (c *Core) holdsBack(to Link, m frame.Message) bool {
 	if to == Up {
 		return c.repair.unresumed && m.Kind() != wire.KindHeartbeat
 	}
-	if c.children[to].state != childResumed {
+	if !c.children[to].In(child.Resumed) {
 		return false
 	}
 	switch m.(type) {
@@ -163,7 +164,7 @@ func (c *Core) wait() {
 	if r.waiting {
 		return
 	}
-	c.clock.up.live, r.waiting, r.unresumed, r.until = false, true, false, c.now+r.most()
+	c.clock.linked, r.waiting, r.unresumed, r.until = false, true, false, c.now+r.most()
 	if c.relaunches() { // others may take the place of its ranks then
 		r.until = min(r.until, max(c.clock.up.received+orphanEnd, c.now))
 	}
@@ -187,7 +188,7 @@ func (c *Core) checkWait() {
 // relinked takes a new link to a parent, which has not sent anything yet.
 func (c *Core) relinked(ev Relinked) {
 	r := &c.repair
-	c.clock.up = life{live: true, received: c.now, sent: c.now}
+	c.clock.up, c.clock.linked = life{received: c.now, sent: c.now}, true
 	r.waiting, r.unresumed, r.rooted = false, true, ev.Level == 0
 	if c.stage == running {
 		c.flow.credit = 0
@@ -340,16 +341,17 @@ func (c *Core) askedUp(from Link, m frame.Message) bool {
 	if !c.repairs() {
 		return true
 	}
-	again := from != Up && c.children[from].again
+	again := false // whether it may be a repetition
+	if from != Up {
+		k := &c.children[from]
+		again = k.In(child.Adopted) && !k.knowsBelow()
+	}
 	answer, known := c.repair.asked.Ask(m, again)
 	if answer != nil {
 		c.send(from, answer)
 	}
 	return !known
 }
-
-// answersRank reports whether somebody waits for an answer of the root.
-func (c *Core) answersRank(m frame.Message) bool { return !c.repairs() || c.repair.asked.Answer(m) }
 
 // newFailures are those of which the ranks were not told.
 func (c *Core) newFailures(m rankwire.Failures) rankwire.Failures {
@@ -387,7 +389,7 @@ func (c *Core) leave(m wire.Exit) (stays bool) {
 // checkLeft ends an agent that has sent Exit when the job ends, and those below it have ended.
 func (c *Core) checkLeft() {
 	r := &c.repair
-	if r.exitAgain && c.clock.up.live && !r.unresumed && c.flow.empty() {
+	if r.exitAgain && c.clock.linked && !r.unresumed && c.flow.empty() {
 		r.exitAgain = false
 		if c.job.Transport.Stats {
 			c.send(Up, rankwire.Tally{Of: &c.tally})
@@ -409,11 +411,9 @@ func (c *Core) saidOver() bool {
 	}
 	if !r.over {
 		r.over, r.overBy = true, c.now+overMost
-		for i := range c.children {
-			c.send(Link(i), wire.End{})
-		}
+		c.sendDown(wire.End{})
 	}
-	live := slices.ContainsFunc(c.children, func(k child) bool { return k.live })
+	live := slices.ContainsFunc(c.children, func(k branch) bool { return k.In(child.Linked) })
 	if live && c.now < r.overBy {
 		c.wakeAt(r.overBy)
 		return false
@@ -426,15 +426,15 @@ func (c *Core) repeatedUp(from Link, m frame.Message) bool {
 	k := &c.children[from]
 	switch m := m.(type) {
 	case rankwire.Collect:
-		return k.is && c.collectives.Repeated(from, m.Op)
+		return k.In(child.Resumed|child.Adopted) && c.collectives.Repeated(from, m.Op)
 	case wire.Blocks: // nobody waits for it, and that of a lost agent may be here
-		return k.is || k.replaces
+		return k.In(child.Resumed | child.Adopted | child.Replacing | child.Successor)
 	}
 	return false
 }
 
 // repairLies says what of a child's message cannot be, as far as repair is concerned.
-func (c *Core) repairLies(k *child, m frame.Message) string {
+func (c *Core) repairLies(k *branch, m frame.Message) string {
 	if !c.repairs() {
 		return "that nobody wants"
 	}
@@ -442,7 +442,7 @@ func (c *Core) repairLies(k *child, m frame.Message) string {
 	case wire.Below:
 		return c.belowLies(k, m)
 	case wire.State:
-		return lieIf(k.state != childResumed, "to no Resume")
+		return lieIf(!k.In(child.Resumed), "to no Resume")
 	case wire.Report:
 		return lieIf(!k.hasNode(m.Node), "of another's node") + c.faultLies(k, m.Fault)
 	case wire.Chunk:

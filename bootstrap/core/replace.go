@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"ibrun/bootstrap/core/child"
 	"ibrun/bootstrap/core/recovery"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/rankwire"
@@ -49,11 +50,6 @@ type replacement struct {
 	ready   bool   // the new agent is
 }
 
-// keepLost reports whether the place of a lost child is kept for another agent.
-func (c *Core) keepLost(k *child) bool {
-	return c.job.Launch.Restarts && !c.repairs() && c.stage == running && k.state == childReady && k.part.Len() == 1
-}
-
 // replaceLost begins to replace the node of a lost agent; false: the job ends.
 func (c *Core) replaceLost(f wire.Fault) bool {
 	if !c.job.Launch.Restarts || c.repairs() || c.stage != running || f.Host == f.Parent ||
@@ -64,17 +60,13 @@ func (c *Core) replaceLost(f wire.Fault) bool {
 	span := recovery.Span{First: first, Count: count}
 	switch {
 	case f.Nodes > 1:
-		f.Cause = joined(f.Cause, "no spare takes its place, since agents below it are lost with it")
+		c.endOfLost(f, "no spare takes its place, since agents below it are lost with it")
+		return true
 	case c.root.members.spares.Len() == 0:
-		f.Cause = joined(f.Cause, "no spare is left")
+		c.endOfLost(f, "no spare is left")
+		return true
 	case count == 0:
 		return false
-	}
-	if f.Nodes > 1 || c.root.members.spares.Len() == 0 {
-		c.blame(f, weightOf(f))
-		c.endAll(sigTerm)
-		c.sweepLost(f)
-		return true
 	}
 	r := c.openReplacement(f, span)
 	if c.job.Launch.RestartAll {
@@ -123,8 +115,7 @@ func (c *Core) nextSpare(r *replacement) {
 		return
 	default:
 		r.fault.Cause = joined(r.fault.Cause, "no spare is left")
-		c.blame(r.fault, weightOf(r.fault))
-		c.endAll(sigTerm)
+		c.endFor(r.fault)
 		return
 	}
 	run := s.spares.Slice(0, 1).Runs()[0]
@@ -157,12 +148,12 @@ func (c *Core) replaceBelow(m wire.Replace) {
 	for i := range c.children {
 		k := &c.children[i]
 		switch {
-		case k.state == childLost && k.head.First == node:
+		case k.In(child.Lost) && k.head.First == node:
 			if fresh {
 				c.startReplacement(Link(i), m)
 			}
 			return
-		case k.state != childEnded && k.head.First != node && k.part.Has(node):
+		case !k.In(child.Ended) && k.head.First != node && k.part.Has(node):
 			c.send(Link(i), m) // when it is there
 			return
 		}
@@ -175,27 +166,30 @@ func (c *Core) replaceBelow(m wire.Replace) {
 func (c *Core) startReplacement(old Link, m wire.Replace) {
 	part, where := m.Part, &c.children[old]
 	own, local := part.Nodes.At(0).Host == where.host(), where.local
-	c.adopt(part, tried{spare: true})
-	l := Link(len(c.children) - 1)
+	l := c.addBranch(part, tried{spare: true}, child.SuccessorStarting)
 	k := &c.children[l]
 	k.local = k.local || own && local
-	k.replaces, k.old, k.number = true, old, m.Number
-	k.state, k.started, k.phase = childStarting, c.now, "start"
+	k.old, k.number = old, m.Number
 	c.bulk.Took(l, old)
 	c.tables.Took(l, old)
 	c.doLookups(c.lookups.NoTableBelow(c.now, l))
-	c.starts.inFlight++
 	c.starts.next = len(c.children)
-	c.do(StartChild{Child: l, Node: part.Nodes.At(0), Local: k.local})
+	c.openSession(l)
 }
 
-// replacementFailed takes the failure of the session to a spare.
-func (c *Core) replacementFailed(l Link, why string) {
+// sendStanding gives an agent that replaces another what that one had been told.
+func (c *Core) sendStanding(l Link) {
 	k := &c.children[l]
-	number, node := k.number, k.head.First
-	k.part = nil
-	c.drop(l, job.Status{})
-	c.replacedBelow(wire.Replaced{Number: number, Node: node, Cause: why})
+	k.recalled = c.recall.serial
+	c.send(l, c.standing(k.number))
+	c.doBulk(c.bulk.CallAgain(l))
+	c.doTables(c.tables.CallAgain(l))
+	if known := c.failures.known; c.repairs() && known.Len() > 0 {
+		c.send(l, rankFailures(known))
+	}
+	if c.clock.stopped {
+		c.send(l, wire.Signal{Number: sigTstp})
+	}
 }
 
 // standing is what an agent that replaces another has to know of the job.
@@ -240,14 +234,10 @@ func (c *Core) standingLies(m wire.Standing) string {
 		"of no ranks, or that nobody wants")
 }
 
-// replacementReady puts a new agent in the place of the lost one.
-func (c *Core) replacementReady(l Link) {
-	k, old := &c.children[l], &c.children[c.children[l].old]
-	if old.state == childLost {
-		old.state, old.part = childEnded, nil
-		c.below.End(k.old, false)
-		c.finish.childrenEnded++
-	}
+// takePlace puts a successor in the place of the lost child.
+func (c *Core) takePlace(l Link) {
+	k := &c.children[l]
+	c.happen(k.old, child.Succeeded, nil)
 	c.below.Route(c.partsOf)
 	c.lookups.Moved(k.old)
 	c.doLookups(c.lookups.AskAgain(c.now, l))
@@ -293,8 +283,7 @@ func (c *Core) fenceSwept(ev NodeSwept) bool {
 		return false
 	case ev.Left != "":
 		r.fault.Cause = joined(r.fault.Cause, ev.Left)
-		c.blame(r.fault, weightOf(r.fault))
-		c.endAll(sigTerm)
+		c.endFor(r.fault)
 	case ev.Cause == "":
 		if r.fenced = r.fenced || !r.blind; !r.ordered && c.relaunches() {
 			c.ownHost(r)

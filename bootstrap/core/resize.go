@@ -1,9 +1,9 @@
 package core
 
 import (
-	"fmt"
 	"slices"
 
+	"ibrun/bootstrap/core/child"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
@@ -27,25 +27,14 @@ type resizing struct {
 	leave    bool            // nodes of this subtree leave
 }
 
-// departing is what a parent keeps of a child's nodes that are not of the job any more.
-type departing struct {
-	left     job.Parts
-	departed bool // they have ended
-	comes    bool // the child has come to a running job, whose size it does not count for yet
-}
-
 // resize passes on what the root says of a change, and does it.
 func (c *Core) resize(m rankwire.Resize) {
 	for i := range c.children {
-		if !c.children[i].comes {
+		if !c.children[i].In(child.Coming) {
 			c.send(Link(i), m)
 		}
 	}
-	for rank, p := range c.below.Own.All() {
-		if p.Joined() && !p.Ended() {
-			c.do(SendRank{rank, m})
-		}
-	}
+	c.sendRanks(m)
 	c.resizing.open = m
 	if m.Step != rankwire.ResizeDone {
 		return
@@ -85,10 +74,10 @@ func (c *Core) leaveNodes(from job.NodeIndex) {
 	for i := range c.children {
 		k := &c.children[i]
 		left := k.part.Within(from, job.MaxNodes)
-		if k.comes || len(left) == 0 {
+		if k.In(child.Coming) || len(left) == 0 {
 			continue
 		}
-		k.left, k.departed = k.left.Without(from, job.MaxNodes).Add(left...), k.state == childEnded
+		k.left, k.leaving = k.left.Without(from, job.MaxNodes), left
 		if k.part = k.part.Without(from, job.MaxNodes); len(k.part) == 0 {
 			c.below.Rest(Link(i), true) // it joins no collective any more
 		}
@@ -109,7 +98,7 @@ func (c *Core) checkDeparted() {
 		return
 	}
 	for i := range c.children {
-		if k := &c.children[i]; len(k.left) > 0 && !k.departed && k.state != childEnded {
+		if k := &c.children[i]; len(k.leaving) > 0 && !k.In(child.Ended) {
 			return
 		}
 	}
@@ -131,18 +120,6 @@ func (c *Core) checkDeparted() {
 		return
 	}
 	c.send(Up, wire.Departed{})
-}
-
-// lostLeaving takes the loss of an agent whose nodes are not of the job any more; false: it is.
-func (c *Core) lostLeaving(l Link, cause string) bool {
-	k := &c.children[l]
-	if len(k.left) == 0 || len(k.part) > 0 || c.stage != running {
-		return false
-	}
-	c.drop(l, job.Status{})
-	c.reportToUser(rankwire.Notice{Host: c.cfg.Host, Text: fmt.Sprintf("the agent on %s, which had left the job, was lost: %s",
-		k.host(), cause)})
-	return true
 }
 
 // enter lets the ranks of an agent start that has come to a running job.

@@ -90,16 +90,10 @@ func (c *Core) setFloor(m wire.Floor) {
 			c.pairs.Forget(rank)
 		}
 	}
-	for rank, p := range c.below.Own.All() {
-		if p.Joined() && !p.Ended() {
-			c.do(SendRank{rank, rankwire.Restarted{First: m.First, Count: m.Count, Epoch: m.Epoch, Op: m.Op}})
-		}
-	}
+	c.sendRanks(rankwire.Restarted{First: m.First, Count: m.Count, Epoch: m.Epoch, Op: m.Op})
 	c.doCollectives(c.collectives.Floor(m.Op))
 	c.doLookups(c.lookups.Raised(c.now, m.First, m.Count))
-	for i := range c.children {
-		c.send(Link(i), m)
-	}
+	c.sendDown(m)
 	c.floors.Here()
 }
 
@@ -133,7 +127,7 @@ func (c *Core) respawn(m wire.Respawn) {
 }
 
 // hasAny reports whether some of a span's ranks are of a child's subtree.
-func (k *child) hasAny(span recovery.Span) bool {
+func (k *branch) hasAny(span recovery.Span) bool {
 	return slices.ContainsFunc(k.part, func(p job.Part) bool {
 		return p.Nodes.Base() < span.End() && span.First < p.Nodes.Base()+job.Slot(p.Nodes.Ranks())
 	})
@@ -260,8 +254,7 @@ func (c *Core) doRestarts(effects []recovery.Effect) {
 			if f.What != wire.FaultFork {
 				f.Cause = joined(f.Cause, e.Why)
 			}
-			c.blame(f, weightOf(f))
-			c.endAll(sigTerm)
+			c.endFor(f)
 		}
 	}
 }

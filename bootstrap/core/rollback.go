@@ -3,6 +3,7 @@ package core
 import (
 	"time"
 
+	"ibrun/bootstrap/core/child"
 	"ibrun/bootstrap/core/lookup"
 	"ibrun/bootstrap/core/recovery"
 	"ibrun/bootstrap/wire"
@@ -32,7 +33,6 @@ type recall struct {
 	stuck    bool // the parent knows that something cannot be ended
 	done     bool // the whole subtree is empty, and the parent knows
 	open     bool // Respawn of all has not come
-	children []uint32
 	again    respawning
 	told     bool   // the parent has had a Rest,
 	rested   uint32 // of this serial
@@ -53,13 +53,11 @@ func (c *Core) recallRanks(m wire.Recall) {
 	}
 	c.recall = recall{
 		again: c.recall.again, told: c.recall.told, rested: c.recall.rested,
-		serial: m.Serial, killAt: c.now + time.Duration(m.GraceMs)*time.Millisecond, children: c.recall.children,
+		serial: m.Serial, killAt: c.now + time.Duration(m.GraceMs)*time.Millisecond,
 		empty: !c.starts.begun || c.below.Own.Count() == 0, open: true,
 	}
 	c.wake()
-	for i := range c.children {
-		c.send(Link(i), m)
-	}
+	c.sendDown(m)
 	if c.recall.empty {
 		return
 	}
@@ -99,7 +97,7 @@ func (c *Core) recallMore() {
 		return // a fence that is not over would kill a new start
 	}
 	for l := range Link(len(c.children)) {
-		if !c.below.Ended(l) && c.children[l].state != childLost && *c.recalledBelow(l) < r.serial {
+		if !c.children[l].In(child.Ended|child.Lost) && c.children[l].recalled < r.serial {
 			return
 		}
 	}
@@ -118,14 +116,6 @@ func (c *Core) tellRecalled(why string) {
 	}
 }
 
-// recalledBelow is the serial of the newest Recall that a child's subtree has obeyed.
-func (c *Core) recalledBelow(l Link) *uint32 {
-	for int(l) >= len(c.recall.children) {
-		c.recall.children = append(c.recall.children, 0)
-	}
-	return &c.recall.children[l]
-}
-
 // childRecalled takes a child's word that its subtree is empty, or cannot be.
 func (c *Core) childRecalled(l Link, m wire.Recalled) {
 	switch {
@@ -133,7 +123,7 @@ func (c *Core) childRecalled(l Link, m wire.Recalled) {
 	case m.Cause != "":
 		c.tellRecalled(m.Cause)
 	default:
-		*c.recalledBelow(l) = m.Serial
+		c.children[l].recalled = m.Serial
 	}
 }
 
@@ -268,8 +258,7 @@ func (c *Core) abortDue() {
 	f := c.root.abort
 	c.root.abort, c.root.abortAt = wire.Fault{}, 0
 	if c.stage != ending {
-		c.blame(f, weightOf(f))
-		c.endAll(sigTerm)
+		c.endFor(f)
 	}
 }
 

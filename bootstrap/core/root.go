@@ -147,6 +147,12 @@ const (
 	codePipe    = 128 + sigPipe
 )
 
+// endFor ends the job because of a failure.
+func (c *Core) endFor(f wire.Fault) {
+	c.blame(f, weightOf(f))
+	c.endAll(sigTerm)
+}
+
 // endAll ends the job with the job's own grace.
 func (c *Core) endAll(signal uint8) {
 	if c.stage != ending {
@@ -224,7 +230,7 @@ func (c *Core) rootReady() {
 }
 
 // progress tells the user how far a launch is. The root counts what it hears anyway.
-func (c *Core) progress(k *child) {
+func (c *Core) progress(k *branch) {
 	if c.cfg.Root && c.stage == launching {
 		c.root.settled += k.part.Len()
 		c.do(Report{Progress{c.root.settled}})

@@ -149,7 +149,7 @@ func inOne(parcels rankwire.Parcels) rankwire.Parcels {
 //	from up                      the same, and the ranks are held
 func newScenario(t *testing.T, plan string) *scenario {
 	s := &scenario{t: t}
-	cfg := Config{Root: true, Host: "front", Here: -1}
+	cfg := Config{Root: true, Host: "front", Here: -1, Check: true}
 	j := &job.Job{ID: "j", Launch: job.LaunchOptions{Tree: "flat", Grace: 2 * time.Second, Timeout: 15 * time.Second}}
 	var nodes job.Nodes
 	launch := wire.Launch{Job: j, Level: 1, Credit: 1 << 20}

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"ibrun/bootstrap/core/child"
 	"time"
 )
 
@@ -60,7 +61,7 @@ func (c *Core) checkStop() {
 		return
 	}
 	for i := range c.children {
-		if k := &c.children[i]; k.live && k.state != childEnded && !k.holds && c.clock.stopped && c.now < r.stopBy {
+		if k := &c.children[i]; k.In(child.Heard) && k.held < c.clock.stops && c.clock.stopped && c.now < r.stopBy {
 			c.wakeAt(r.stopBy)
 			return
 		}
@@ -75,6 +76,7 @@ func (c *Core) hold() {
 		return
 	}
 	c.clock.stopped, c.clock.stoppedAt = true, c.now
+	c.clock.stops++
 	if c.starts.begun && c.below.Own.Count() > 0 {
 		c.do(SignalRanks{sigTstp})
 		c.ranks.stopAt = c.now + stopGrace
@@ -111,7 +113,4 @@ func (c *Core) resume() {
 // unhold ends a hold, and forgets what the terminal asked for.
 func (c *Core) unhold() {
 	c.clock.stopped, c.ranks.stopAt, c.root.stop = false, 0, stopNone
-	for i := range c.children {
-		c.children[i].holds = false
-	}
 }

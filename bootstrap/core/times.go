@@ -42,7 +42,7 @@ func (c *Core) markOwn(m job.Moment) {
 }
 
 // markChild notes a moment of a child's session.
-func (c *Core) markChild(k *child, m job.Moment) {
+func (c *Core) markChild(k *branch, m job.Moment) {
 	if !c.times.on {
 		return
 	}

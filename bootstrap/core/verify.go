@@ -3,6 +3,7 @@ package core
 import (
 	"fmt"
 
+	"ibrun/bootstrap/core/child"
 	"ibrun/bootstrap/tree"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/frame"
@@ -25,8 +26,8 @@ func (c *Core) distrust(l Link, m frame.Message, lie string) {
 // childLies says what of a child's message cannot be true; empty: nothing.
 func (c *Core) childLies(l Link, m frame.Message) (lie string) {
 	k := &c.children[l]
-	launching := k.state == childUp
-	if k.state == childResumed && m.Kind() != wire.KindState && m.Kind() != wire.KindHeartbeat {
+	launching := k.In(child.Launching)
+	if k.In(child.Resumed) && m.Kind() != wire.KindState && m.Kind() != wire.KindHeartbeat {
 		return "before State"
 	}
 	switch m := m.(type) {
@@ -64,7 +65,7 @@ func (c *Core) childLies(l Link, m frame.Message) (lie string) {
 		}
 		return c.lookups.BlocksLie(m.Values, k.part.Len(), k.hasNode)
 	case rankwire.Tally:
-		return lieIf(!c.job.Transport.Stats || k.tallied, "that nobody wants")
+		return lieIf(!c.job.Transport.Stats || k.In(child.Counted), "that nobody wants")
 	case wire.Placed:
 		return c.placedLies(k, m)
 	case rankwire.Name:
@@ -100,7 +101,7 @@ func (c *Core) childLies(l Link, m frame.Message) (lie string) {
 	case rankwire.Follow:
 		return lieIf(!k.hasRanks(c.job.Layout.Slot(0), 1), "of another's rank")
 	case wire.Departed:
-		return lieIf(len(k.left) == 0 || k.departed, "of nodes that did not leave")
+		return lieIf(len(k.leaving) == 0, "of nodes that did not leave")
 	case wire.SessionCollect, wire.SessionPiece, wire.SessionRoom:
 		return c.sessionLies(l, m)
 	case wire.Exit:
@@ -119,14 +120,14 @@ func lieIf(lies bool, lie string) string {
 
 // hasNode reports whether a node is of a child's subtree, or was when it was
 // numbered otherwise.
-func (k *child) hasNode(node job.NodeIndex) bool {
-	return k.part.Has(node) || k.before.Has(node) || k.left.Has(node)
+func (k *branch) hasNode(node job.NodeIndex) bool {
+	return k.part.Has(node) || k.before.Has(node) || k.leaving.Has(node) || k.left.Has(node)
 }
 
 // hasRanks reports whether ranks are of a child's subtree. The child of a job that
 // drops nodes starts none before it numbers them as its parent does.
-func (k *child) hasRanks(first job.Slot, count uint32) bool {
-	for _, all := range []job.Parts{k.part, k.left} {
+func (k *branch) hasRanks(first job.Slot, count uint32) bool {
+	for _, all := range []job.Parts{k.part, k.leaving, k.left} {
 		for _, p := range all {
 			if base := p.Nodes.Base(); first >= base && uint32(first-base) < p.Nodes.Ranks() {
 				return count <= p.Nodes.Ranks()-uint32(first-base)
@@ -138,23 +139,23 @@ func (k *child) hasRanks(first job.Slot, count uint32) bool {
 
 // mayGive reports whether nodes are a child's to return, or to report dead: not
 // the one that it runs on.
-func (k *child) mayGive(first job.NodeIndex, count uint32) bool {
+func (k *branch) mayGive(first job.NodeIndex, count uint32) bool {
 	end := first + job.NodeIndex(count)
 	return count > 0 && end > first && uint32(k.part.Within(first, end).Len()) == count && (k.head.First < first || k.head.First >= end)
 }
 
-func (c *Core) faultLies(k *child, m wire.Fault) string {
+func (c *Core) faultLies(k *branch, m wire.Fault) string {
 	switch m.What {
 	case wire.FaultRank, wire.FaultFork, wire.FaultAbort, wire.FaultRollback:
 		return lieIf(!k.hasNode(m.Node) || m.Count == 0 || !k.hasRanks(m.Rank, m.Count), "of another's ranks")
 	case wire.FaultLaunch:
-		return lieIf(k.state != childUp || !k.mayGive(m.Node, m.Nodes), "of nodes that are not its to start")
+		return lieIf(!k.In(child.Launching) || !k.mayGive(m.Node, m.Nodes), "of nodes that are not its to start")
 	}
-	return lieIf(!k.hasNode(m.Node) || m.Nodes == 0 || m.Nodes > uint32(k.part.Len()+k.before.Len()+k.left.Len()),
+	return lieIf(!k.hasNode(m.Node) || m.Nodes == 0 || m.Nodes > uint32(k.part.Len()+k.before.Len()+k.leaving.Len()+k.left.Len()),
 		"of another's nodes")
 }
 
-func (c *Core) failuresLie(k *child, m rankwire.Failures) string {
+func (c *Core) failuresLie(k *branch, m rankwire.Failures) string {
 	if !c.tellsFailures() {
 		return "that nobody wants"
 	}
@@ -177,8 +178,8 @@ func belong(spans rankwire.SlotSpans, limit uint32) bool {
 
 // timesLie looks for nodes that are not the child's, or come twice, or before
 // their parent.
-func (c *Core) timesLie(k *child, m wire.Times) string {
-	if k.state != childUp || !c.job.Launch.Timed || k.times == nil || k.times.below.Len() > 0 {
+func (c *Core) timesLie(k *branch, m wire.Times) string {
+	if !k.In(child.Launching) || !c.job.Launch.Timed || k.times == nil || k.times.below.Len() > 0 {
 		return "that nobody wants"
 	}
 	if uint64(m.Missing)+uint64(m.Nodes.Len()) > uint64(k.part.Len()+k.dead.Len()) {
@@ -196,7 +197,7 @@ func (c *Core) timesLie(k *child, m wire.Times) string {
 	return ""
 }
 
-func (c *Core) placedLies(k *child, m wire.Placed) string {
+func (c *Core) placedLies(k *branch, m wire.Placed) string {
 	if b := c.job.Binding; !b.Report && !b.Topo {
 		return "that nobody wants"
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"ibrun/bootstrap/core/child"
 	"ibrun/bootstrap/tree"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/job"
@@ -60,7 +61,7 @@ func (s *workQueue) open(c *Core, below job.Parts) {
 		if at := c.here(p); at >= 0 {
 			one := p.Slice(at, at+1)
 			s.nodes = s.nodes.Without(one.First, one.End())
-			c.adopt(one, tried{})
+			c.addBranch(one, tried{}, child.Waiting)
 		}
 	}
 }
@@ -72,12 +73,12 @@ func (s *workQueue) take(c *Core) bool {
 		return false
 	}
 	s.nodes = rest
-	c.adopt(one[0], tried{})
+	c.addBranch(one[0], tried{}, child.Waiting)
 	return true
 }
 
 // came learns from a session that came up.
-func (c *Core) came(k *child, spent time.Duration) {
+func (c *Core) came(k *branch, spent time.Duration) {
 	s := &c.queue
 	s.came++
 	if t := k.tried; t.by != "" {
@@ -101,7 +102,7 @@ const slow = 3
 
 // share is what a child that has come up is to start. The slot that its session
 // has left takes one node by itself.
-func (s *workQueue) share(c *Core, k *child) job.Parts {
+func (s *workQueue) share(c *Core, k *branch) job.Parts {
 	n := s.nodes.Len() - 1
 	if n <= 0 || s.alone || c.now-k.started > slow*s.cost.REM {
 		return nil
@@ -109,7 +110,7 @@ func (s *workQueue) share(c *Core, k *child) job.Parts {
 	cost := s.cost.Windowed(c.starts.window)
 	var waits []time.Duration
 	for i := range c.children {
-		if o := &c.children[i]; o.state == childStarting && c.now-o.started < slow*cost.REM {
+		if o := &c.children[i]; o.In(child.Opening) && c.now-o.started < slow*cost.REM {
 			waits = append(waits, max(cost.REM-(c.now-o.started), 0))
 		}
 	}
@@ -141,7 +142,7 @@ func (s *workQueue) askBack(c *Core) {
 	for i := range c.children {
 		k := &c.children[i]
 		switch {
-		case k.state != childUp || k.due.at == 0:
+		case !k.In(child.Launching) || k.due.at == 0:
 		case k.due.at > c.now:
 			c.wakeAt(k.due.at)
 		case busy:
@@ -179,10 +180,8 @@ func (c *Core) returnUp(part job.Part, why ChildFailed) {
 	rest := s.nodes
 	s.nodes = nil
 	for ; c.starts.next < len(c.children); c.starts.next++ {
-		k := &c.children[c.starts.next]
-		rest = append(rest, k.planned)
-		k.part = nil
-		c.drop(Link(c.starts.next), job.Status{})
+		rest = append(rest, c.children[c.starts.next].planned)
+		c.happen(Link(c.starts.next), child.GiveBack, nil)
 	}
 	for _, p := range rest {
 		c.send(Up, wire.Return{Part: p, Barren: true})
@@ -213,16 +212,16 @@ func (c *Core) returned(from Link, m wire.Return) {
 		s.nodes = s.nodes.Add(part)
 	case s.alone:
 		for i := range part.Nodes.Len() {
-			c.adopt(part.Slice(i, i+1), t)
+			c.addBranch(part.Slice(i, i+1), t, child.Waiting)
 			t = tried{}
 		}
 	default:
-		c.adopt(part, t)
+		c.addBranch(part, t, child.Waiting)
 	}
 }
 
 // forget takes nodes from a child that are dead: they are the root's.
-func (k *child) forget(f wire.Fault) {
+func (k *branch) forget(f wire.Fault) {
 	end := f.Node + job.NodeIndex(f.Nodes)
 	k.dead = k.dead.Add(k.part.Within(f.Node, end)...)
 	k.part = k.part.Without(f.Node, end)

@@ -176,7 +176,7 @@ func (w *World) startChild(a *agent, e core.StartChild) {
 		return
 	}
 	k := &agent{host: e.Node.Host, node: head, parent: a, slot: e.Child,
-		core:  core.New(core.Config{Here: -1, Join: join, Cores: w.cfg.Cores}),
+		core:  core.New(core.Config{Here: -1, Join: join, Cores: w.cfg.Cores, Check: w.checks()}),
 		alive: map[uint32]bool{}, depth: a.depth + 1}
 	w.Depth = max(w.Depth, k.depth)
 	a.children[e.Child] = k

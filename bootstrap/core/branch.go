@@ -1,0 +1,312 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"ibrun/bootstrap/core/child"
+	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
+)
+
+// branch is a child of this agent and the part of the tree below it. The table of package child decides what
+// becomes of it (docs/dev/children.md), and this file performs the actions. Which agent owns which node is in
+// docs/dev/decisions/0013-late-binding.md.
+type branch struct {
+	child.Child // the state; no other field holds a part of it
+	life
+	head     job.Part  // the node that it serves itself
+	part     job.Parts // all that it answers for, the head included
+	dead     job.Parts // what it has answered for, and could not be started
+	before   job.Parts // part as it was numbered before nodes were dropped; nothing: as it is
+	leaving  job.Parts // its nodes that are not of the job any more, and have not ended
+	left     job.Parts // those that have ended
+	planned  job.Part  // what Launch is to give it, the head first
+	tried    tried
+	due      due
+	started  time.Duration
+	phase    string
+	local    bool
+	held     uint32 // number of the newest stop of the job that it has confirmed
+	recalled uint32 // serial of the newest Recall that its subtree has obeyed
+	room     int    // bytes of Stdin it can take
+	credit   int    // bytes of Output that it may send
+	owed     int    // bytes of its Output taken and not granted back yet
+	times    *childTimes
+
+	old    Link   // the lost child whose place a successor takes
+	number uint32 // of the Replace by which that was ordered
+
+	// What is kept for the case that it is lost, in a job that repairs its tree.
+	key     job.NodeIndex // by which its agent is found
+	below   []wire.Below  // its children, as the newest frames name them
+	linked  time.Duration // when it was joined
+	loss    LinkLost      // for which it is joined
+	heard   time.Duration // when the last frame came from it
+	session time.Duration // that the first session to it took, or to the lost one that had started it
+}
+
+// checkBranches panics if an invariant of the children does not hold. With Config.Check it is called after each
+// Step.
+//
+//  1. starts.inFlight counts the children whose session takes a slot of the window.
+//  2. finish.childrenEnded counts the children that have ended, and subtree knows them.
+//  3. starts.reported counts those that the launch does not wait for. There are no others when it is over.
+//  4. The child whose place a successor is to take is Lost until the job ends, and has no other successor.
+//  5. No node is of two children.
+//  6. Only a job that repairs its tree has Relinking, Resumed, Adopted and Reported children, and only the root
+//     has Coming ones.
+//  7. No child with a link has sent more output than it may.
+func (c *Core) checkBranches() {
+	var all job.Parts
+	seen := map[Link]bool{}
+	must := func(holds bool, number int, l Link) {
+		if !holds {
+			panic(fmt.Sprintf("invariant %d, child %d", number, l))
+		}
+	}
+	for i := range c.children {
+		l, k := Link(i), &c.children[i]
+		must(c.below.Ended(l) == k.In(child.Ended) && c.below.Exited(l) == k.In(child.HasExited), 2, l)
+		if k.In(child.Replacing) {
+			must((c.children[k.old].In(child.Lost) || c.stage == ending) && !seen[k.old], 4, l)
+			seen[k.old] = true
+		}
+		for _, p := range c.partsOf(l) {
+			must(len(all.Within(p.First, p.End())) == 0, 5, l)
+			all = all.Add(p)
+		}
+		must(c.repairs() || !k.In(child.Relinking|child.Resumed|child.Adopted|child.Reported), 6, l)
+		must(c.cfg.Root || !k.In(child.Coming), 6, l)
+		must(!k.In(child.Linked) || k.credit >= 0, 7, l)
+	}
+	awaited := c.countIn(child.Waiting | child.Starting | child.Up)
+	must(c.countIn(child.Opening) == c.starts.inFlight, 1, Up)
+	must(c.countIn(child.Ended) == c.finish.childrenEnded, 2, Up)
+	must(c.stage != launching || awaited == len(c.children)-c.starts.reported, 3, Up)
+	must(c.stage != running || awaited == 0, 3, Up)
+}
+
+// countIn returns how many children are in one of the states of a set.
+func (c *Core) countIn(set child.State) (n int) {
+	for i := range c.children {
+		if c.children[i].In(set) {
+			n++
+		}
+	}
+	return n
+}
+
+// addBranch adds a child for the first node of a part, which takes the others with it.
+func (c *Core) addBranch(p job.Part, t tried, s child.State) Link {
+	c.below.Adopt()
+	c.children = append(c.children, branch{
+		Child: child.New(s), head: p.Slice(0, 1), part: job.Parts{p}, planned: p, tried: t, key: p.First,
+		linked: -joinAgain, room: inputWindow,
+		local: c.here(p) == 0 && !t.spare || t.spare && p.Nodes.At(0).Host == c.cfg.Policy.SpareHere,
+	})
+	return Link(len(c.children) - 1)
+}
+
+// happen applies an event to a child and performs the actions. Some of them need the event or frame that caused it.
+func (c *Core) happen(l Link, e child.Event, cause any) {
+	k := &c.children[l]
+	if why := k.Cannot(e); c.cfg.Check && why != "" {
+		panic(fmt.Sprintf("child %d, %v, event %#x: %s", l, k.Child, e, why))
+	}
+	for _, a := range k.Step(e) {
+		c.perform(l, a, cause)
+	}
+}
+
+func (c *Core) perform(l Link, a child.Action, cause any) {
+	switch k := &c.children[l]; a {
+	case child.OpenSession:
+		c.openSession(l)
+	case child.FreeSlot:
+		c.starts.inFlight--
+	case child.SendLaunch:
+		c.sendLaunch(l, cause.(ChildUp))
+	case child.SendStanding:
+		c.sendStanding(l)
+	case child.SendResume:
+		k.life, k.linked, k.credit = life{received: c.now}, c.now, c.flow.window
+		c.send(l, wire.Resume{Credit: uint32(c.flow.window)})
+		if c.stage == ending {
+			c.send(l, wire.End{Signal: sigTerm, GraceMs: ms(max(c.finish.killAt-c.now, 0))})
+		}
+	case child.SendMissed:
+		c.sendMissed(l, cause.(wire.State))
+	case child.SendEnd:
+		c.send(l, cause.(wire.End))
+	case child.SendOver:
+		c.send(l, wire.End{})
+	case child.SendEnter:
+		m := cause.(wire.Enter)
+		c.below.Rest(l, false)
+		c.collectives.Enter(l, m.Op)
+		c.send(l, m)
+	case child.Close:
+		c.do(CloseLink{l})
+	case child.ReturnNodes:
+		c.returnNodes(l, cause.(ChildFailed))
+	case child.YieldNodes:
+		k.part = nil
+	case child.KeepPlace:
+		c.daemonsOfChildEnded(l, false)
+		c.below.Rest(l, false)
+	case child.TakePlace:
+		c.takePlace(l)
+	case child.LeavePlace:
+		c.below.End(l, false)
+		c.finish.childrenEnded++
+	case child.Rejoin:
+		c.rejoin(l)
+	case child.AdoptBelow:
+		c.adoptBelow(l)
+	case child.NoteLoss:
+		k.loss, k.heard = cause.(LinkLost), k.received
+		c.daemonsOfChildEnded(l, false)
+	case child.NoteFailure: // nobody knows how long it was linked to the lost one
+		k.loss = LinkLost{Link: l, Cause: joined(k.loss.Cause, endOf(cause)), Tail: cause.(ChildFailed).Tail}
+		k.heard = c.now
+	case child.CountReady:
+		m := cause.(wire.Ready)
+		c.markChild(k, job.ReadyReceived)
+		c.starts.reported++
+		c.progress(k)
+		c.starts.up += m.Up
+		c.starts.failed += m.Failed
+	case child.CountFailed:
+		c.starts.reported++
+		c.starts.failed += uint32(k.part.Len())
+	case child.AddTally:
+		c.tally.Add(cause.(rankwire.Tally).Of)
+	case child.AddEnds:
+		c.addEnds(k, cause.(wire.Exit))
+	case child.AddNotRun:
+		c.ended(k.part, job.Status{Kind: job.NotRun})
+	case child.AddLost:
+		c.ended(k.part, job.Status{Kind: job.Lost})
+	case child.Remove:
+		c.remove(l)
+	case child.TellFault: // while the job ends, too: it may be why others failed
+		ev := cause.(LinkLost)
+		c.fault(wire.Fault{
+			What: wire.FaultLost, Node: k.head.First, Nodes: uint32(k.part.Len()), Host: k.host(),
+			Parent: c.cfg.Host, Cause: ev.Cause, Tail: ev.Tail, SilentMs: c.silence(c.now - k.received),
+		})
+	case child.TellUnplaced:
+		c.replacedBelow(wire.Replaced{Number: k.number, Node: k.head.First, Cause: endOf(cause)})
+	case child.TellLeft:
+		c.reportToUser(rankwire.Notice{Host: c.cfg.Host, Text: fmt.Sprintf(
+			"the agent on %s, which had left the job, was lost: %s", k.host(), endOf(cause))})
+	case child.CheckGrown:
+		c.grown()
+	case child.CancelGrowth:
+		c.cancelGrowth(k.host(), cause)
+	case child.Orphan:
+		if !c.cfg.Root && c.stage == running {
+			c.do(CloseLink{Up})
+			c.orphaned(c.relaunches())
+		}
+	}
+}
+
+// endOf returns the reason why a session or a link has ended.
+func endOf(cause any) string {
+	if f, ok := cause.(ChildFailed); ok {
+		return f.Phase + ": " + f.Cause
+	}
+	return cause.(LinkLost).Cause
+}
+
+// childFailed takes the failure of a session.
+func (c *Core) childFailed(ev ChildFailed) {
+	e := child.SessionFailed
+	if c.stage == ending && c.children[ev.Child].In(child.Relinking) {
+		e = child.Unjoined
+	}
+	c.happen(ev.Child, e, ev)
+}
+
+// lossOf returns what the end of a child's link is to the job.
+func (c *Core) lossOf(k *branch) child.Event {
+	switch repairable := k.In(child.Settled | child.Resumed); {
+	case c.stage != running:
+	case k.In(child.Replacing):
+		return child.SessionFailed
+	case !repairable || k.In(child.Coming):
+	case c.repairs():
+		if c.recall.open || !c.starts.begun || c.cfg.Root && !c.root.out.AllStarted {
+			return child.LinkLost // while all ranks are ended to start again, a loss ends the job
+		}
+		if c.repair.cutting || c.now-k.linked < joinAgain {
+			return child.LinkAdopted
+		}
+		return child.LinkRejoined
+	case len(k.part) == 0 && len(k.left)+len(k.leaving) > 0:
+		return child.LinkLeft
+	case c.job.Launch.Restarts && k.part.Len() == 1:
+		return child.LinkKept
+	}
+	return child.LinkLost
+}
+
+// remove takes a child out that has ended, and looks again at what waits for it.
+func (c *Core) remove(l Link) {
+	exited := c.children[l].In(child.HasExited)
+	c.below.End(l, exited)
+	c.finish.childrenEnded++
+	c.doLookups(c.lookups.ChildEnded(l))
+	c.doCollectives(c.collectives.Check())
+	c.doBulk(c.bulk.ChildEnded())
+	c.doTables(c.tables.ChildEnded())
+	c.doQueries(c.queries.ChildEnded(l))
+	c.daemonsOfChildEnded(l, exited)
+	c.doLookups(c.lookups.NoTableBelow(c.now, l))
+}
+
+// addEnds takes in how the ranks of a child's subtree ended.
+func (c *Core) addEnds(k *branch, m wire.Exit) {
+	if areAll(m.Runs, k.part) {
+		c.finish.ends = slices.AppendSeq(c.finish.ends, m.Runs.All())
+	} else { // it ended before it heard which nodes were dropped, and started no rank
+		c.ended(k.part, job.Status{Kind: job.NotRun})
+	}
+	c.finish.trunc = job.Added(c.finish.trunc, m.Truncated)
+	c.finish.mpi.Add(m.MPI)
+	if c.cfg.Root && len(k.part) > 0 {
+		c.rootReceivedExit()
+	}
+}
+
+// partsOf returns the nodes that a child answers for: those of a successor are the lost one's until it is ready.
+func (c *Core) partsOf(l Link) job.Parts {
+	if k := &c.children[l]; !k.In(child.Coming | child.Replacing) {
+		return k.part
+	}
+	return nil
+}
+
+// host returns the name of a child's own node.
+func (k *branch) host() string { return k.head.Nodes.At(0).Host }
+
+// sendRanks sends a message to the ranks of this node whose programs are in the job.
+func (c *Core) sendRanks(m frame.Message) {
+	for rank, p := range c.below.Own.All() {
+		if p.Joined() && !p.Ended() {
+			c.do(SendRank{rank, m})
+		}
+	}
+}
+
+// sendDown sends a message to all children that have a link.
+func (c *Core) sendDown(m frame.Message) {
+	for i := range c.children {
+		c.send(Link(i), m)
+	}
+}
