@@ -102,7 +102,9 @@ func (c *Core) adoptBelow(from Link) {
 		if len(to) == 0 {
 			f.Nodes = uint32(max(lost.Len(), 1))
 		}
-		c.lostNodes(gone)
+		for _, p := range gone { // for those that wait for their ranks
+			c.failures.fresh.Add(oneSpan(p.Nodes.Base(), p.Nodes.Ranks()))
+		}
 		c.reportLost(f)
 	}
 	for _, l := range places {
@@ -222,13 +224,6 @@ func (c *Core) sendBelow() {
 // hasReaders reports whether ranks of a child read standard input.
 func (c *Core) hasReaders(l Link) bool {
 	return slices.ContainsFunc(c.children[l].part, func(p job.Part) bool { return c.reads(p.Nodes.Base(), p.Nodes.Ranks()) })
-}
-
-// lostNodes notes that the ranks of nodes have failed, for those that wait for them.
-func (c *Core) lostNodes(nodes job.Parts) {
-	for _, p := range nodes {
-		c.failures.fresh.Add(oneSpan(p.Nodes.Base(), p.Nodes.Ranks()))
-	}
 }
 
 // reportLost reports a loss that the job survives.

@@ -307,6 +307,14 @@ func (c *Core) orderDaemons(m wire.Daemons) { c.openDaemons(m, nil, 0, 0) }
 // are the children that it was passed on to.
 func (c *Core) openDaemons(m wire.Daemons, s *wire.Session, first job.Slot, members uint32) (sent map[Link]bool,
 	start StartDaemons) {
+	below := m
+	below.Credit = daemons.ChildCredit
+	order := frame.Message(below)
+	if s != nil {
+		session := *s
+		session.Credit = daemons.ChildCredit
+		order = session
+	}
 	sent = map[Link]bool{}
 	var to []daemons.Child
 	var over, lost uint32
@@ -323,15 +331,8 @@ func (c *Core) openDaemons(m wire.Daemons, s *wire.Session, first job.Slot, memb
 			lost += most
 		default:
 			to = append(to, daemons.Child{To: Link(i), Most: most})
-			if sent[Link(i)] = true; s != nil {
-				below := *s
-				below.Credit = daemons.ChildCredit
-				c.send(Link(i), below)
-				continue
-			}
-			below := m
-			below.Credit = daemons.ChildCredit
-			c.send(Link(i), below)
+			sent[Link(i)] = true
+			c.send(Link(i), order)
 		}
 	}
 	own, start := c.ownDaemons(m)

@@ -202,7 +202,7 @@ func (c *Core) cut(l Link, cause string) {
 
 func (c *Core) linkLost(ev LinkLost) {
 	if ev.Link == Up {
-		if c.mayWait() {
+		if c.repairs() && c.stage == running && c.starts.readied { // it may get another parent
 			c.wait()
 		} else {
 			c.orphaned(ev.Cause == hostSilent)

@@ -187,7 +187,7 @@ func (c *Core) checkExit() {
 	}
 	exit := wire.Exit{Runs: runs, Truncated: job.Added(f.trunc, c.flow.truncated), MPI: f.mpi}
 	c.send(Up, exit)
-	if c.leave(exit) {
+	if c.repair.left, c.repair.exit = true, exit; c.repairs() { // this agent stays until the job ends
 		c.checkLeft()
 		return
 	}

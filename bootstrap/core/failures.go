@@ -24,18 +24,11 @@ type failures struct {
 // failurePause is the least time between two frames of failures that one agent begins.
 const failurePause = 50 * time.Millisecond
 
-// rankFailed notes the failure of a rank of this node.
-func (c *Core) rankFailed(rank job.Slot) {
-	if c.job.Launch.KeepGoing && c.stage != ending {
-		c.failures.fresh.Add(rankwire.NewSlotSpans(rankwire.SlotSpan{First: rank, Count: 1}))
-	}
-}
-
 // excuseRank lets the job go on without a rank, which is not started again: its program has said, by
 // PMIx, that it can. The others get an event.
 func (c *Core) excuseRank(rank job.Slot, f wire.Fault) {
 	f.Awaited, f.Excused = false, true
-	c.failures.fresh.Add(rankwire.NewSlotSpans(rankwire.SlotSpan{First: rank, Count: 1}))
+	c.failures.fresh.Add(oneSpan(rank, 1))
 	c.rankOver(rank, true)
 	c.fault(f)
 }
@@ -81,13 +74,6 @@ func (c *Core) failed(m rankwire.Failures) {
 	c.dropPlaces(m.Ranks)
 	c.sendDown(m)
 	c.sendRanks(m)
-}
-
-// sendFailuresTo tells a rank that says hello what the others know.
-func (c *Core) sendFailuresTo(rank job.Slot) {
-	if known := c.failures.known; known.Len() > 0 {
-		c.do(SendRank{rank, rankwire.Failures{Ranks: known}})
-	}
 }
 
 // inOrder is a list in order, with stretches that touch made one. It has memory of

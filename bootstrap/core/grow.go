@@ -312,23 +312,12 @@ func (c *Core) enterAll(op uint32) {
 	c.resizeOver()
 }
 
-// nodesDeparted ends a change: of the nodes that had to leave nothing is left.
-func (c *Core) nodesDeparted() {
-	if c.root.growing.step == growLeaving {
-		c.resizeOver()
-	}
-}
-
 // growEnds gives new agents up when there is nothing else left of the job.
 func (c *Core) growEnds() {
 	g := &c.root.growing
-	if g.step != growStarting && g.step != growWaiting || len(g.links) == 0 || c.stage != running {
+	if g.step != growStarting && g.step != growWaiting || len(g.links) == 0 || c.stage != running ||
+		c.countIn(child.Coming|child.Ended) < len(c.children) {
 		return
-	}
-	for i := range c.children {
-		if !c.children[i].In(child.Coming | child.Ended) {
-			return
-		}
 	}
 	g.step = growNone
 	c.do(ResizeTold{ID: g.id, Refused: "the job has ended", Over: true})

@@ -1,8 +1,6 @@
 package core
 
 import (
-	"slices"
-
 	"ibrun/bootstrap/core/child"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/job"
@@ -46,7 +44,7 @@ func (in *input) open(c *Core) {
 // openChildren finds the readers below this agent, when it is certain who they are.
 func (in *input) openChildren(c *Core) {
 	for i := range c.children {
-		if slices.ContainsFunc(c.children[i].part, func(p job.Part) bool { return c.reads(p.Nodes.Base(), p.Nodes.Ranks()) }) {
+		if c.hasReaders(Link(i)) {
 			in.children = append(in.children, Link(i))
 		}
 	}

@@ -255,16 +255,8 @@ func (c *Core) reportSlow() {
 	}
 	if len(w.Items) > 0 {
 		s.slowReported = c.now
-		c.waiting(w)
+		c.reportToUser(w)
 	}
-}
-
-func (c *Core) waiting(w wire.Waiting) {
-	if c.cfg.Root {
-		c.do(Report{w})
-		return
-	}
-	c.send(Up, w)
 }
 
 func ms(d time.Duration) uint32 { return uint32(min(d.Milliseconds(), 1<<31)) }

@@ -54,8 +54,8 @@ func (f *flow) empty() bool { return f.head == len(f.queue) }
 
 // pumpOutput passes on what credit allows, oldest first.
 func (c *Core) pumpOutput() {
-	f := &c.flow
-	for !f.empty() && !c.unlinked() {
+	f, r := &c.flow, &c.repair
+	for !f.empty() && (f.discarding || !r.waiting && !r.unresumed) {
 		k := f.queue[f.head]
 		if !f.discarding && f.credit < len(k.data) {
 			return

@@ -104,8 +104,14 @@ func (c *Core) welcome(rank job.Slot) {
 	if open := c.resizing.open; open.Layout.Nodes() > 0 {
 		c.do(SendRank{rank, open})
 	}
-	c.sendFailuresTo(rank)
-	c.sendFloorsTo(rank)
+	if known := c.failures.known; known.Len() > 0 {
+		c.do(SendRank{rank, rankFailures(known)})
+	}
+	for other, epoch := range c.below.Floors.All() {
+		if other != rank {
+			c.do(SendRank{rank, rankwire.Restarted{First: other, Count: 1, Epoch: epoch}})
+		}
+	}
 	c.doPairs(c.pairs.Retry())
 }
 
@@ -130,8 +136,8 @@ func (c *Core) rankOver(rank job.Slot, failed bool) {
 
 // rankChanged looks again at what waits for a rank. First: its program was in the job until now.
 func (c *Core) rankChanged(rank job.Slot, failed, first bool) {
-	if first && failed {
-		c.rankFailed(rank)
+	if first && failed && c.job.Launch.KeepGoing && c.stage != ending {
+		c.failures.fresh.Add(oneSpan(rank, 1))
 	}
 	c.doLookups(c.lookups.RankEnded(c.now))
 	c.doPairs(c.pairs.Retry())

@@ -86,7 +86,9 @@ func (c *Core) rankExited(ev RankExited) {
 func (c *Core) rankDrained(rank job.Slot) {
 	if !c.ranks.abandoned {
 		c.ranks.undrained--
-		c.rankEmptied(rank)
+		if c.ranks.starts != nil {
+			c.ranks.starts[c.below.Own.Index(rank)].drained = true
+		}
 	}
 }
 
@@ -119,7 +121,7 @@ func (c *Core) passSignal(n uint8) {
 // exitStatus is the status of a program that ended with a code.
 func exitStatus(code uint8) job.Status { return job.Status{Kind: job.Exited, Code: code} }
 
-// reportToUser passes on what is for the user: wire.Placed or rankwire.Notice.
+// reportToUser passes on what is for the user: wire.Placed, wire.Waiting or rankwire.Notice.
 func (c *Core) reportToUser(m frame.Message) {
 	if c.cfg.Root {
 		c.do(Report{m})
@@ -134,7 +136,7 @@ func (c *Core) fault(f wire.Fault) {
 		c.rootFault(f)
 		return
 	}
-	if c.numbersFaults() {
+	if c.repairs() && c.starts.readied && c.starts.begun { // the nodes have their final numbers
 		c.ownReport(f, false)
 		return
 	}

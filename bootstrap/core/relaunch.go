@@ -188,29 +188,6 @@ func (c *Core) replaceAgain(l Link) {
 	}
 }
 
-// replacedAgain repeats to a new parent what has become of such orders.
-func (c *Core) replacedAgain() {
-	for _, node := range slices.Sorted(maps.Keys(c.repair.replaced)) {
-		c.send(Up, c.repair.replaced[node])
-	}
-}
-
-// waitsFor is the number of the Replace by which this agent was started, while its ranks wait for
-// their Respawn; 0: they do not.
-func (c *Core) waitsFor() uint32 {
-	if c.starts.begun {
-		return 0
-	}
-	return c.repair.number
-}
-
-// lostForEver takes the loss of nodes whose ranks do not start again.
-func (c *Core) lostForEver(r *replacement, why string) {
-	r.fault.Cause = joined(r.fault.Cause, why)
-	delete(c.root.replacing, r.fault.Node)
-	c.loseNodes(r.fault)
-}
-
 // loseNodes takes a loss that the job survives. It is what the job has failed of.
 func (c *Core) loseNodes(f wire.Fault) {
 	if c.restarts.RollsBack() && c.stage != ending {

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -138,9 +139,6 @@ func (c *Core) holdsBack(to Link, m frame.Message) bool {
 	return true
 }
 
-// mayWait reports whether an agent that has lost its parent may get another one.
-func (c *Core) mayWait() bool { return c.repairs() && c.stage == running && c.starts.readied }
-
 // most is how long an agent waits that has lost its parent. The root makes one session, to this
 // agent. Another parent's parent needs one to see that it is lost, and then one to this agent.
 func (r *repairing) most() time.Duration {
@@ -207,10 +205,14 @@ func (c *Core) resumed(m wire.Resume) {
 		held += len(in.Data)
 	}
 	c.input.room, c.input.owed = inputWindow-held, 0
-	c.send(Up, wire.State{
+	state := wire.State{
 		Signals: r.signals.Count(), Input: r.inputs, Held: uint32(held), Released: c.collectives.Over(),
-		Floor: c.floors.Taken(), Respawn: r.respawn, Replaces: c.waitsFor(), Begun: c.starts.begun || r.number > 0,
-	})
+		Floor: c.floors.Taken(), Respawn: r.respawn, Begun: c.starts.begun || r.number > 0,
+	}
+	if !c.starts.begun { // its ranks wait for their Respawn
+		state.Replaces = r.number
+	}
+	c.send(Up, state)
 	for _, report := range r.reports.Kept() {
 		c.send(Up, report)
 	}
@@ -224,7 +226,9 @@ func (c *Core) resumed(m wire.Resume) {
 	if r.failed.Len() > 0 {
 		c.send(Up, rankFailures(r.failed))
 	}
-	c.replacedAgain()
+	for _, node := range slices.Sorted(maps.Keys(r.replaced)) {
+		c.send(Up, r.replaced[node])
+	}
 	if c.clock.stopped {
 		c.send(Up, wire.Signal{Number: sigTstp})
 	}
@@ -282,11 +286,6 @@ func (c *Core) granted(n int) {
 	}
 }
 
-// unlinked reports whether there is nobody to send output to.
-func (c *Core) unlinked() bool {
-	return (c.repair.waiting || c.repair.unresumed) && !c.flow.discarding
-}
-
 // place is where in its stream output of a rank begins.
 func (c *Core) place(rank job.Slot, stream uint8, n int) uint64 {
 	if !c.repairs() {
@@ -305,9 +304,6 @@ func (c *Core) sendReport(m wire.Report) {
 	c.repair.reports.Keep(m.Node, m.Serial, m)
 	c.send(Up, m)
 }
-
-// numbersFaults reports whether failures have numbers: the nodes have theirs.
-func (c *Core) numbersFaults() bool { return c.repairs() && c.starts.readied && c.starts.begun }
 
 // reportBelow takes a numbered failure of a child's subtree.
 func (c *Core) reportBelow(from Link, m wire.Report) {
@@ -380,12 +376,6 @@ func (c *Core) newFailures(m rankwire.Failures) rankwire.Failures {
 	return rankwire.Failures{Ranks: rankwire.NewSlotSpans(fresh...)}
 }
 
-// leave keeps an agent that has sent Exit, until the job ends.
-func (c *Core) leave(m wire.Exit) (stays bool) {
-	c.repair.left, c.repair.exit = true, m
-	return c.repairs()
-}
-
 // checkLeft ends an agent that has sent Exit when the job ends, and those below it have ended.
 func (c *Core) checkLeft() {
 	r := &c.repair
@@ -413,8 +403,7 @@ func (c *Core) saidOver() bool {
 		r.over, r.overBy = true, c.now+overMost
 		c.sendDown(wire.End{})
 	}
-	live := slices.ContainsFunc(c.children, func(k branch) bool { return k.In(child.Linked) })
-	if live && c.now < r.overBy {
+	if c.countIn(child.Linked) > 0 && c.now < r.overBy {
 		c.wakeAt(r.overBy)
 		return false
 	}

@@ -19,7 +19,7 @@ import (
 //
 //	at the root:    Fault --> Replace to the parent --Replaced--> ready --+--> Floor, Respawn
 //	                      --> a sweep, or the time --> fenced ------------+
-//	at the parent:  lost --Replace--> session --ChildUp--> Launch, Standing --Ready--> Replaced
+//	at the parent:  Lost, and the states of a successor in docs/dev/children.md
 //	at the spare:   Launch, Standing --> Ready; Respawn --> Fork --ForkDone--> Respawned
 //
 // A lost agent with others below it is replaced only if the tree is repaired (relaunch.go): nobody
@@ -111,7 +111,9 @@ func (c *Core) nextSpare(r *replacement) {
 	switch {
 	case s.spares.Len() > 0:
 	case c.relaunches():
-		c.lostForEver(r, "there is no spare for its ranks")
+		r.fault.Cause = joined(r.fault.Cause, "there is no spare for its ranks")
+		delete(c.root.replacing, r.fault.Node)
+		c.loseNodes(r.fault)
 		return
 	default:
 		r.fault.Cause = joined(r.fault.Cause, "no spare is left")
@@ -181,7 +183,10 @@ func (c *Core) startReplacement(old Link, m wire.Replace) {
 func (c *Core) sendStanding(l Link) {
 	k := &c.children[l]
 	k.recalled = c.recall.serial
-	c.send(l, c.standing(k.number))
+	c.send(l, wire.Standing{
+		Number: k.number, Signals: c.repair.signals.Count(), Serial: c.floors.Taken(), Op: c.collectives.FloorOp(),
+		Recall: c.recall.serial, Everyone: c.below.Floors.OfAll(), Floors: c.floorsNow(),
+	})
 	c.doBulk(c.bulk.CallAgain(l))
 	c.doTables(c.tables.CallAgain(l))
 	if known := c.failures.known; c.repairs() && known.Len() > 0 {
@@ -190,16 +195,6 @@ func (c *Core) sendStanding(l Link) {
 	if c.clock.stopped {
 		c.send(l, wire.Signal{Number: sigTstp})
 	}
-}
-
-// standing is what an agent that replaces another has to know of the job.
-func (c *Core) standing(number uint32) wire.Standing {
-	m := wire.Standing{
-		Number: number, Signals: c.repair.signals.Count(),
-		Serial: c.floors.Taken(), Op: c.collectives.FloorOp(), Recall: c.recall.serial, Everyone: c.below.Floors.OfAll(),
-	}
-	m.Floors = c.floorsNow()
-	return m
 }
 
 // floorsNow are the floors of ranks that have one of their own.

@@ -116,7 +116,9 @@ func (c *Core) checkDeparted() {
 	}
 	r.departed, r.leave = true, false
 	if c.cfg.Root {
-		c.nodesDeparted()
+		if c.root.growing.step == growLeaving {
+			c.resizeOver()
+		}
 		return
 	}
 	c.send(Up, wire.Departed{})

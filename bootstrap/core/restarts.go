@@ -32,13 +32,6 @@ type start struct {
 	wanted  wire.Respawn // Serial 0: none
 }
 
-// openRestarts prepares the root.
-func (c *Core) openRestarts() {
-	p := c.cfg.Policy
-	c.restarts = recovery.New(recovery.Policy{Most: p.MaxRestarts, Within: p.RestartsWithin})
-	c.root.lost = map[job.Slot]wire.Fault{}
-}
-
 // mayRestart reports whether a rank of this node that has exited may start again: the root decides.
 func (c *Core) mayRestart(ev RankExited) bool {
 	return c.job.Launch.Restarts && !ev.Status.OK() && (!ev.PMI || c.job.Launch.RestartAll) && !c.ranks.stopped && c.stage != ending
@@ -67,13 +60,6 @@ func (c *Core) rankFenced(ev RankFenced) {
 	}
 }
 
-// rankEmptied notes that all that a rank has printed is here.
-func (c *Core) rankEmptied(rank job.Slot) {
-	if c.ranks.starts != nil {
-		c.ranks.starts[c.below.Own.Index(rank)].drained = true
-	}
-}
-
 // setFloor takes the floor of ranks, passes it on, and tells it to the ranks of this node.
 func (c *Core) setFloor(m wire.Floor) {
 	if c.stage == ending || !c.floors.Take(m.Serial) {
@@ -95,15 +81,6 @@ func (c *Core) setFloor(m wire.Floor) {
 	c.doLookups(c.lookups.Raised(c.now, m.First, m.Count))
 	c.sendDown(m)
 	c.floors.Here()
-}
-
-// sendFloorsTo tells a rank that says hello from which epochs on the others count.
-func (c *Core) sendFloorsTo(rank job.Slot) {
-	for other, epoch := range c.below.Floors.All() {
-		if other != rank {
-			c.do(SendRank{rank, rankwire.Restarted{First: other, Count: 1, Epoch: epoch}})
-		}
-	}
 }
 
 // respawn orders ranks of this subtree to start again.
@@ -218,11 +195,6 @@ func (c *Core) respawnedBelow(m wire.Respawned) {
 
 // usesPMI is why a rank does not start again.
 const usesPMI = "it uses PMI, so it cannot be restarted alone; hint: --on-failure end, and start the job again"
-
-// restartable reports whether a failure is one after which ranks start again.
-func (c *Core) restartable(f wire.Fault) bool {
-	return (f.What == wire.FaultRank && !f.Awaited && !f.Excused || f.What == wire.FaultRollback) && c.job.Launch.Restarts && c.stage != ending
-}
 
 // failedRank lets the director decide about a failure.
 func (c *Core) failedRank(f wire.Fault) {

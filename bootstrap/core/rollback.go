@@ -214,9 +214,6 @@ func (c *Core) rests() bool {
 	return true
 }
 
-// all is all ranks of the job.
-func (c *Core) all() recovery.Span { return recovery.Span{Count: c.job.Layout.Ranks()} }
-
 // rollBack lets all ranks start again, because one has failed or asks for it.
 func (c *Core) rollBack(f wire.Fault, of recovery.Span, lost bool) {
 	c.root.lost[of.First] = f
@@ -232,7 +229,7 @@ func (c *Core) rollBack(f wire.Fault, of recovery.Span, lost bool) {
 		c.doRestarts([]recovery.Effect{{Do: recovery.GiveUp, Span: of, Of: of, Why: why}})
 		return
 	}
-	c.doRestarts(c.restarts.FailedAll(c.now, of, c.all(), lost))
+	c.doRestarts(c.restarts.FailedAll(c.now, of, recovery.Span{Count: c.job.Layout.Ranks()}, lost))
 	c.names = lookup.NewNames(c.cfg.HasSpawner)
 }
 

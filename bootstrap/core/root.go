@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"ibrun/bootstrap/core/recovery"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/job"
 )
@@ -48,7 +49,8 @@ type root struct {
 
 func (c *Core) begin(m wire.Launch) {
 	c.root.members.spares = c.cfg.Policy.Spares
-	c.openRestarts()
+	c.restarts = recovery.New(recovery.Policy{Most: c.cfg.Policy.MaxRestarts, Within: c.cfg.Policy.RestartsWithin})
+	c.root.lost = map[job.Slot]wire.Fault{}
 	c.flow.credit = sinkWindow
 	if t := c.cfg.Policy.Timeout; t > 0 {
 		c.root.timeoutAt = c.now + t
@@ -75,7 +77,8 @@ func (c *Core) rootFault(f wire.Fault) {
 	case f.What == wire.FaultLaunch && c.replaceNode(f):
 		return
 	}
-	if c.restartable(f) {
+	if (f.What == wire.FaultRank && !f.Awaited && !f.Excused || f.What == wire.FaultRollback) && c.job.Launch.Restarts &&
+		c.stage != ending {
 		c.failedRank(f)
 		return
 	}
