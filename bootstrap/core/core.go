@@ -9,7 +9,7 @@
 //
 // The core itself decides about launch, end and failure. The state of each child is a table, package child, whose
 // actions it performs (branch.go). What else an agent does are parts, packages
-// below this one: lookup, collective, bulk, pairs, names, queries, daemons, sessions. Each has a state of its
+// below this one: lookup, collective, pairs, names, queries, daemons, sessions. Each has a state of its
 // own, gets events and returns effects; they share what subtree knows of ranks and children, which
 // only the core changes. A frame is checked first (verify.go, which asks the part that it is for), then goes to
 // its part (core.go, rankframe.go), and parts.go turns the effects of the part into those of the
@@ -19,7 +19,6 @@ package core
 import (
 	"time"
 
-	"ibrun/bootstrap/core/bulk"
 	"ibrun/bootstrap/core/child"
 	"ibrun/bootstrap/core/collective"
 	"ibrun/bootstrap/core/daemons"
@@ -113,8 +112,8 @@ type Core struct {
 
 	lookups     lookup.Lookups
 	collectives collective.Collectives
-	bulk        bulk.Fetches // of values
-	tables      bulk.Fetches // of addresses
+	bulk        lookup.Bulk // of values
+	tables      lookup.Bulk // of addresses
 	pairs       lookup.Pairs
 	queries     queries.Queries
 	daemons     daemons.Daemons
@@ -137,7 +136,7 @@ func New(cfg Config) *Core {
 	c.below.Root = cfg.Root
 	c.lookups = lookup.New(&c.below)
 	c.collectives = collective.New(&c.below, cfg.Join)
-	c.bulk, c.tables = bulk.New(&c.below), bulk.New(&c.below)
+	c.bulk, c.tables = lookup.NewBulk(&c.below), lookup.NewBulk(&c.below)
 	c.pairs = lookup.NewPairs(&c.below.Own)
 	c.queries = queries.New(&c.below)
 	c.sessions = sessions.New(cfg.Root)

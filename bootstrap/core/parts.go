@@ -1,7 +1,6 @@
 package core
 
 import (
-	"ibrun/bootstrap/core/bulk"
 	"ibrun/bootstrap/core/child"
 	"ibrun/bootstrap/core/collective"
 	"ibrun/bootstrap/core/lookup"
@@ -13,21 +12,21 @@ import (
 // What the parts of the core want done, in the core's own effects. The lists are cleared, since a
 // part keeps its list and the values in it may be large.
 
-func (c *Core) doBulk(effects []bulk.Effect) {
+func (c *Core) doBulk(effects []lookup.BulkEffect) {
 	var nothing uint32 // a fence for which there is nothing, since no rank has started; after the others
 	for _, e := range effects {
 		switch e.Do {
-		case bulk.Request, bulk.Call:
+		case lookup.RequestBulk, lookup.CallBulk:
 			c.send(e.To, wire.BulkFetch{Fence: e.Fence})
-		case bulk.Read:
+		case lookup.ReadBulk:
 			if !c.starts.begun {
 				nothing = e.Fence
 				continue
 			}
 			c.do(ReadBulk{e.Fence})
-		case bulk.Send:
+		case lookup.SendBulk:
 			c.send(e.To, wire.BulkValues{Fence: e.Fence, Values: e.Values})
-		case bulk.Deliver:
+		case lookup.DeliverBulk:
 			c.do(BulkFetched{e.Fence, e.Values})
 		}
 	}
@@ -38,18 +37,18 @@ func (c *Core) doBulk(effects []bulk.Effect) {
 }
 
 // doTables is doBulk for addresses, which this node reads itself.
-func (c *Core) doTables(effects []bulk.Effect) {
-	var read, here *bulk.Effect // after the others: each has effects of its own
+func (c *Core) doTables(effects []lookup.BulkEffect) {
+	var read, here *lookup.BulkEffect // after the others: each has effects of its own
 	for _, e := range effects {
 		switch e.Do {
-		case bulk.Request, bulk.Call:
+		case lookup.RequestBulk, lookup.CallBulk:
 			c.send(e.To, wire.TableFetch{Round: e.Fence})
-		case bulk.Read:
+		case lookup.ReadBulk:
 			read = &e
-		case bulk.Send:
+		case lookup.SendBulk:
 			c.lookups.CountBytes(e.Values)
 			c.send(e.To, wire.TableValues{Round: e.Fence, Values: e.Values})
-		case bulk.Deliver:
+		case lookup.DeliverBulk:
 			here = &e
 		}
 	}

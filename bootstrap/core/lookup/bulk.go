@@ -1,15 +1,4 @@
-// Package bulk brings what all nodes have to those that ask for it. What that is, it does not
-// know: the driver asks, gives and takes. A fence numbers a fetch; all nodes have passed that
-// fence when the first of them asks.
-//
-//	request of this node or a child --> there already: served
-//	                                --> passed up, once; at the root: called for
-//	call, from the root down --> this node gives; all children have given or ended --> values up, once
-//	values, from the root down --> kept for later requests; to this node and the children that asked
-//
-// A child that has ended gives nothing, and neither does a subtree whose values are too much for
-// the tree: who misses a value asks for it alone.
-package bulk
+package lookup
 
 import (
 	"ibrun/bootstrap/core/subtree"
@@ -17,32 +6,42 @@ import (
 	"ibrun/bootstrap/wire/rankwire"
 )
 
-// Do is what an effect asks for.
-type Do uint8
+// BulkDo is what a BulkEffect asks for.
+type BulkDo uint8
 
 const (
-	Request Do = iota // To is Up: ask for the values of Fence
-	Call              // To is a child: ask for what its subtree has
-	Read              // ask for what this node has; ReadDone answers
-	Send              // put Values on the link To
-	Deliver           // hand Values to this node
+	RequestBulk BulkDo = iota // To is Up: ask for the values of Fence
+	CallBulk                  // To is a child: ask for what its subtree has
+	ReadBulk                  // ask for what this node has; ReadDone answers
+	SendBulk                  // put Values on the link To
+	DeliverBulk               // hand Values to this node
 )
 
-// Effect is something that the core must do.
-type Effect struct {
-	Do     Do
+// BulkEffect is something that the core must do.
+type BulkEffect struct {
+	Do     BulkDo
 	To     subtree.Link
 	Fence  uint32
 	Values frame.Values
 }
 
-// Fetches is one agent's part in bulk fetches.
-type Fetches struct {
+// Bulk is one agent's part in bulk fetches, which bring what all nodes have to those that ask for it. It does not
+// depend on what that is: the driver asks, gives and takes. A fence numbers a fetch. All nodes have passed that fence
+// when the first of them asks.
+//
+//	request of this node or a child --> there already: served
+//	                                --> passed up, once; at the root: called for
+//	call, from the root down --> this node gives; all children have given or ended --> values up, once
+//	values, from the root down --> kept for later requests; to this node and the children that asked
+//
+// A child that has ended gives nothing, and neither does a subtree whose values are too much for the tree: a node that
+// misses a value asks for it alone.
+type Bulk struct {
 	Started uint64 // fetches, at the root
 	Called  uint32 // the newest fence that was called for
 
 	below     *subtree.Subtree
-	children  []child
+	children  []bulkChild
 	requested uint32 // the newest fence whose request was passed up
 	own       uint32 // this node's own request; 0: none is open
 	answered  bool   // this node has answered the newest call
@@ -50,39 +49,39 @@ type Fetches struct {
 	parts     frame.Values
 	ready     uint32 // the newest whose values came down
 	values    frame.Values
-	out       []Effect
+	out       []BulkEffect
 
-	Keeps bool         // what was sent, so that it can be sent again (repair.go)
+	Keeps bool         // what was sent, so that it can be sent again (bulkrepair.go)
 	kept  frame.Values // the values that were sent last
 }
 
-// child has fences; 0: none.
-type child struct {
+// bulkChild has fences; 0: none.
+type bulkChild struct {
 	wants uint32 // the newest that it waits for
 	gave  uint32 // the newest call that it answered
 }
 
-// New makes the part of an agent with a subtree.
-func New(below *subtree.Subtree) Fetches { return Fetches{below: below} }
+// NewBulk makes the part of an agent with a subtree.
+func NewBulk(below *subtree.Subtree) Bulk { return Bulk{below: below} }
 
-func (f *Fetches) child(l subtree.Link) *child {
+func (f *Bulk) child(l subtree.Link) *bulkChild {
 	for int(l) >= len(f.children) {
-		f.children = append(f.children, child{})
+		f.children = append(f.children, bulkChild{})
 	}
 	return &f.children[l]
 }
 
-func (f *Fetches) do(e Effect) { f.out = append(f.out, e) }
+func (f *Bulk) do(e BulkEffect) { f.out = append(f.out, e) }
 
 // done returns what was done since the last event.
-func (f *Fetches) done() []Effect {
+func (f *Bulk) done() []BulkEffect {
 	out := f.out
 	f.out = f.out[:0]
 	return out
 }
 
 // Request takes the request of a child, or of this node for Up.
-func (f *Fetches) Request(from subtree.Link, fence uint32) []Effect {
+func (f *Bulk) Request(from subtree.Link, fence uint32) []BulkEffect {
 	if from == subtree.Up {
 		f.own = max(f.own, fence)
 	} else {
@@ -99,35 +98,35 @@ func (f *Fetches) Request(from subtree.Link, fence uint32) []Effect {
 		f.call(fence)
 	default:
 		f.requested = fence
-		f.do(Effect{Do: Request, To: subtree.Up, Fence: fence})
+		f.do(BulkEffect{Do: RequestBulk, To: subtree.Up, Fence: fence})
 	}
 	return f.done()
 }
 
 // Call takes the parent's call.
-func (f *Fetches) Call(fence uint32) []Effect {
+func (f *Bulk) Call(fence uint32) []BulkEffect {
 	f.call(fence)
 	return f.done()
 }
 
 // call asks the subtree for what it has to give. A newer call takes the place of an older one.
-func (f *Fetches) call(fence uint32) {
+func (f *Bulk) call(fence uint32) {
 	if fence <= f.Called {
 		f.giveAgain(fence)
 		return
 	}
 	f.Called, f.answered, f.sent, f.parts = fence, f.below.Root, false, frame.Values{}
 	for l := range subtree.Link(f.below.Children()) {
-		f.do(Effect{Do: Call, To: l, Fence: fence})
+		f.do(BulkEffect{Do: CallBulk, To: l, Fence: fence})
 	}
 	if !f.below.Root {
-		f.do(Effect{Do: Read, Fence: fence})
+		f.do(BulkEffect{Do: ReadBulk, Fence: fence})
 	}
 	f.check()
 }
 
 // ReadDone takes what this node has, which is kept until it is passed on; nothing: it has nothing.
-func (f *Fetches) ReadDone(fence uint32, value []byte) []Effect {
+func (f *Bulk) ReadDone(fence uint32, value []byte) []BulkEffect {
 	if fence == f.Called && !f.answered {
 		f.answered = true
 		if len(value) > 0 {
@@ -139,7 +138,7 @@ func (f *Fetches) ReadDone(fence uint32, value []byte) []Effect {
 }
 
 // Gave takes what a child's subtree has.
-func (f *Fetches) Gave(from subtree.Link, fence uint32, values frame.Values) []Effect {
+func (f *Bulk) Gave(from subtree.Link, fence uint32, values frame.Values) []BulkEffect {
 	if f.child(from).gave = fence; fence >= f.Called { // else a newer call took its place meanwhile
 		f.parts.Add(values)
 		f.check()
@@ -148,13 +147,13 @@ func (f *Fetches) Gave(from subtree.Link, fence uint32, values frame.Values) []E
 }
 
 // ChildEnded goes on without a child that has ended.
-func (f *Fetches) ChildEnded() []Effect {
+func (f *Bulk) ChildEnded() []BulkEffect {
 	f.check()
 	return f.done()
 }
 
 // check sends the values on when all of this subtree have given or never will.
-func (f *Fetches) check() {
+func (f *Bulk) check() {
 	if f.sent || !f.answered {
 		return
 	}
@@ -175,42 +174,42 @@ func (f *Fetches) check() {
 	if f.Keeps {
 		f.kept = values
 	}
-	f.do(Effect{Do: Send, To: subtree.Up, Fence: f.Called, Values: values})
+	f.do(BulkEffect{Do: SendBulk, To: subtree.Up, Fence: f.Called, Values: values})
 }
 
 // Values takes the values of all nodes from the parent.
-func (f *Fetches) Values(fence uint32, values frame.Values) []Effect {
+func (f *Bulk) Values(fence uint32, values frame.Values) []BulkEffect {
 	f.take(fence, values)
 	return f.done()
 }
 
-func (f *Fetches) take(fence uint32, values frame.Values) {
+func (f *Bulk) take(fence uint32, values frame.Values) {
 	f.ready, f.values = fence, values
 	f.serve()
 }
 
 // Forget drops the values that came last: they may be of nodes that have left. Whoever asks for
 // them gets none.
-func (f *Fetches) Forget() { f.values = frame.Values{} }
+func (f *Bulk) Forget() { f.values = frame.Values{} }
 
 // serve hands the values to those that asked for them.
-func (f *Fetches) serve() {
+func (f *Bulk) serve() {
 	for i := range f.children {
 		if k := &f.children[i]; k.wants > 0 && k.wants <= f.ready {
 			k.wants = 0
-			f.do(Effect{Do: Send, To: subtree.Link(i), Fence: f.ready, Values: f.values})
+			f.do(BulkEffect{Do: SendBulk, To: subtree.Link(i), Fence: f.ready, Values: f.values})
 		}
 	}
 	if f.own > 0 && f.own <= f.ready {
 		f.own = 0
-		f.do(Effect{Do: Deliver, Fence: f.ready, Values: f.values})
+		f.do(BulkEffect{Do: DeliverBulk, Fence: f.ready, Values: f.values})
 	}
 }
 
 // Refuses reports whether a child cannot give for a fence: nobody called, or it has given.
-func (f *Fetches) Refuses(from subtree.Link, fence uint32) bool {
+func (f *Bulk) Refuses(from subtree.Link, fence uint32) bool {
 	return fence > f.Called || fence <= f.child(from).gave
 }
 
 // Waits reports whether this subtree has asked the parent for values that have not come.
-func (f *Fetches) Waits() bool { return f.requested > f.ready }
+func (f *Bulk) Waits() bool { return f.requested > f.ready }
