@@ -217,15 +217,18 @@ int fake_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 	return 0;
 }
 
+static bool of_qp(const struct ibv_async_event *event)
+{
+	return event->event_type == IBV_EVENT_QP_FATAL || event->event_type == IBV_EVENT_QP_ACCESS_ERR ||
+	       event->event_type == IBV_EVENT_QP_REQ_ERR;
+}
+
 int ibv_get_async_event(struct ibv_context *ibv, struct ibv_async_event *event)
 {
 	pthread_mutex_lock(&world);
 	int rc = mailbox_take(&context_of(ibv)->box, event);
-	if (!rc && (event->event_type == IBV_EVENT_QP_FATAL || event->event_type == IBV_EVENT_QP_ACCESS_ERR ||
-		    event->event_type == IBV_EVENT_QP_REQ_ERR || event->event_type == IBV_EVENT_QP_LAST_WQE_REACHED))
+	if (!rc && of_qp(event))
 		((struct qp *)event->element.qp)->taken++;
-	else if (!rc && (event->event_type == IBV_EVENT_SRQ_LIMIT_REACHED || event->event_type == IBV_EVENT_SRQ_ERR))
-		((struct srq *)event->element.srq)->taken++;
 	pthread_mutex_unlock(&world);
 	errno = rc;
 	return rc ? -1 : 0;
@@ -234,20 +237,8 @@ int ibv_get_async_event(struct ibv_context *ibv, struct ibv_async_event *event)
 void ibv_ack_async_event(struct ibv_async_event *event)
 {
 	pthread_mutex_lock(&world);
-	switch (event->event_type) {
-	case IBV_EVENT_QP_FATAL:
-	case IBV_EVENT_QP_ACCESS_ERR:
-	case IBV_EVENT_QP_REQ_ERR:
-	case IBV_EVENT_QP_LAST_WQE_REACHED:
+	if (of_qp(event))
 		event->element.qp->events_completed++;
-		break;
-	case IBV_EVENT_SRQ_LIMIT_REACHED:
-	case IBV_EVENT_SRQ_ERR:
-		event->element.srq->events_completed++;
-		break;
-	default:
-		break;
-	}
 	pthread_cond_broadcast(&acked);
 	pthread_mutex_unlock(&world);
 }

@@ -24,8 +24,7 @@ struct ibv_device **ibv_get_device_list(int *n)
 	struct ibv_device **list = calloc(settings.devices + 1, sizeof *list);
 	for (int i = 0; i < settings.devices; i++)
 		list[i] = &settings.device[i].ibv;
-	if (n)
-		*n = settings.devices;
+	*n = settings.devices;
 	return list;
 }
 
@@ -52,11 +51,8 @@ static int query_port(struct ibv_context *ibv, uint8_t number, struct ibv_port_a
 		return EINVAL;
 	pthread_mutex_lock(&world);
 	struct ibv_port_attr attr = {
-		.state = p->state, .max_mtu = IBV_MTU_4096, .active_mtu = p->mtu,
-		.gid_tbl_len = p->gids, .pkey_tbl_len = p->pkeys, .max_msg_sz = 1u << 30,
+		.state = p->state, .active_mtu = p->mtu, .gid_tbl_len = p->gids, .pkey_tbl_len = p->pkeys,
 		.lid = p->lid, .sm_lid = p->sm_lid, .lmc = p->lmc, .link_layer = p->link,
-		.active_width = 2, .active_speed = 16, /* 4x FDR */
-		.phys_state = p->state == IBV_PORT_DOWN ? 3 : 5,
 	};
 	pthread_mutex_unlock(&world);
 	memcpy(out, &attr, size < sizeof attr ? size : sizeof attr);
@@ -125,11 +121,8 @@ int ibv_query_device(struct ibv_context *ibv, struct ibv_device_attr *out)
 {
 	struct context *c = context_of(ibv);
 	*out = (struct ibv_device_attr){
-		.fw_ver = "fake", .node_guid = htobe64(c->device->guid), .sys_image_guid = htobe64(c->device->guid),
-		.max_mr_size = 1ull << 40, .page_size_cap = 4096, .max_qp = settings.max_qp, .max_qp_wr = 16384,
-		.max_sge = 1, .max_cq = 1 << 16, .max_cqe = 1 << 20, .max_mr = 1 << 20, .max_pd = 1 << 15,
-		.max_qp_rd_atom = 16, .max_qp_init_rd_atom = 16, .max_ah = 1 << 20, .max_srq = 1 << 15,
-		.max_srq_wr = 1 << 15, .max_srq_sge = 1, .max_pkeys = MOST_PKEYS, .phys_port_cnt = c->device->ports,
+		.max_qp = settings.max_qp, .max_srq_wr = 1 << 15, .max_qp_rd_atom = 16, .max_qp_init_rd_atom = 16,
+		.phys_port_cnt = c->device->ports,
 	};
 	return 0;
 }
@@ -199,7 +192,7 @@ static uint64_t pages(const void *addr, uint64_t length)
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
 	struct context *c = context_of(pd->context);
-	if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) && !(access & IBV_ACCESS_LOCAL_WRITE)) {
+	if (access & IBV_ACCESS_REMOTE_WRITE && !(access & IBV_ACCESS_LOCAL_WRITE)) {
 		errno = EINVAL;
 		return NULL;
 	}
@@ -248,18 +241,22 @@ bool mapped(struct context *c, uint32_t key, const void *addr, uint64_t length, 
 	return false;
 }
 
+bool path_ok(struct context *c, const struct ibv_ah_attr *a)
+{
+	struct port *p = port_of(c, a->port_num);
+	if (!p)
+		return false;
+	if (a->is_global)
+		return a->grh.sgid_index < p->gids && p->gid[a->grh.sgid_index].type >= 0;
+	return p->link != IBV_LINK_LAYER_ETHERNET && a->dlid != 0;
+}
+
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	struct context *c = context_of(pd->context);
-	struct port *p = port_of(c, attr->port_num);
-	char dgid[33] = "";
-	bool bad = !p || attr->sl > 15;
-	if (!bad && attr->is_global)
-		bad = attr->grh.sgid_index >= p->gids || p->gid[attr->grh.sgid_index].type < 0;
-	if (!bad && !attr->is_global)
-		bad = p->link == IBV_LINK_LAYER_ETHERNET || attr->dlid == 0;
-	for (int i = 0; i < 16; i++)
-		sprintf(dgid + 2 * i, "%02x", attr->grh.dgid.raw[i]);
+	char dgid[33];
+	bool bad = !path_ok(c, attr) || attr->sl > 15;
+	hex(dgid, &attr->grh.dgid);
 	note("ah dev=%s port=%d dlid=%d sl=%d src_path_bits=%d static_rate=%d is_global=%d sgid_index=%d hop_limit=%d dgid=%s refused=%d",
 	     c->device->ibv.name, attr->port_num, attr->dlid, attr->sl, attr->src_path_bits, attr->static_rate,
 	     attr->is_global, attr->grh.sgid_index, attr->grh.hop_limit, dgid, bad);

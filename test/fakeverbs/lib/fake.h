@@ -120,8 +120,7 @@ struct recvs {
 struct srq {
 	struct ibv_srq ibv;
 	struct recvs queue;
-	int limit, users;
-	uint32_t taken;
+	int users;
 };
 
 struct work {
@@ -138,7 +137,7 @@ struct qp {
 	struct context *context;
 	struct ibv_qp_cap cap;
 	struct ibv_qp_attr attr;
-	bool signal_all, has_path;
+	bool has_path;
 	struct qp *next;
 	uint32_t taken;
 
@@ -214,6 +213,7 @@ struct context {
 };
 struct context *context_of(struct ibv_context *ibv);
 struct port *port_of(struct context *c, int number); /* NULL: no such port */
+bool path_ok(struct context *c, const struct ibv_ah_attr *a);
 
 uint64_t now(void);
 void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -226,6 +226,7 @@ void net_release(struct context *c, uint32_t qpn);
 /* Fills the addresses of a packet from the way it goes, and sends it. */
 void net_send(struct context *c, const struct ibv_ah_attr *way, struct packet *p, const void *payload);
 bool chance(struct context *c, int percent);
+void hex(char *out, const union ibv_gid *gid);
 void net_knock(struct context *c); /* the worker has something to do */
 
 /* qp.c */
@@ -238,7 +239,6 @@ int fake_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_r
 bool next_recv(struct qp *qp, struct recv *out); /* takes one */
 void complete_send(struct qp *qp, struct work *w, enum ibv_wc_status status);
 bool mapped(struct context *c, uint32_t key, const void *addr, uint64_t length, int access);
-void free_recvs(struct recvs *q);
 int more_recvs(struct recvs *q, struct ibv_recv_wr *wr);
 
 /* cq.c */

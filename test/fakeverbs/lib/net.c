@@ -16,14 +16,14 @@
 #include "fake.h"
 
 /* By way of the descriptor, since a socket's path has room for 107 bytes. */
-static struct sockaddr_un address(struct context *c, const char *path)
+static struct sockaddr_un address(int folder, const char *path)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
-	snprintf(a.sun_path, sizeof a.sun_path, "/proc/self/fd/%d/%s", c->net, path);
+	snprintf(a.sun_path, sizeof a.sun_path, "/proc/self/fd/%d/%s", folder, path);
 	return a;
 }
 
-static void hex(char *out, const union ibv_gid *gid)
+void hex(char *out, const union ibv_gid *gid)
 {
 	for (int i = 0; i < 16; i++)
 		sprintf(out + 2 * i, "%02x", gid->raw[i]);
@@ -49,7 +49,7 @@ void net_knock(struct context *c)
 
 static void throw(struct context *c, const char *path, const struct packet *p, const void *payload)
 {
-	struct sockaddr_un to = address(c, path);
+	struct sockaddr_un to = address(c->net, path);
 	struct iovec parts[2] = {{(void *)p, sizeof *p}, {(void *)payload, p->size}};
 	struct msghdr m = {.msg_name = &to, .msg_namelen = sizeof to, .msg_iov = parts, .msg_iovlen = p->size ? 2 : 1};
 	(void)!sendmsg(c->socket, &m, MSG_NOSIGNAL); /* nobody there: lost */
@@ -138,7 +138,7 @@ static void command(struct context *c, char *words)
 {
 	char answer[512] = "", *reply = strsep(&words, " ");
 	control(c, words ? words : "", answer, sizeof answer);
-	struct sockaddr_un to = address(c, reply);
+	struct sockaddr_un to = address(c->net, reply);
 	(void)!sendto(c->socket, answer, strlen(answer), MSG_NOSIGNAL, (struct sockaddr *)&to, sizeof to);
 }
 
@@ -274,7 +274,7 @@ int net_open(struct context *c)
 	setsockopt(c->socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience); /* a peer that is stopped */
 	for (int i = 0;; i++) {
 		snprintf(c->name, sizeof c->name, "s%d", i);
-		struct sockaddr_un a = address(c, c->name);
+		struct sockaddr_un a = address(c->net, c->name);
 		if (!bind(c->socket, (struct sockaddr *)&a, sizeof a))
 			break;
 		if (errno != EADDRINUSE)
@@ -298,7 +298,7 @@ int net_open(struct context *c)
 
 void net_close(struct context *c)
 {
-	struct sockaddr_un self = address(c, c->name);
+	struct sockaddr_un self = address(c->net, c->name);
 	pthread_mutex_lock(&world);
 	c->ending = true;
 	pthread_mutex_unlock(&world);
@@ -320,8 +320,7 @@ void net_close(struct context *c)
 /* Whether the process that has a queue pair's number is gone: after kill -9 the link stays. */
 static bool stale(struct context *c, const char *name)
 {
-	struct sockaddr_un a = {.sun_family = AF_UNIX};
-	snprintf(a.sun_path, sizeof a.sun_path, "/proc/self/fd/%d/%s", c->folder, name);
+	struct sockaddr_un a = address(c->folder, name);
 	int s = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	bool gone = connect(s, (struct sockaddr *)&a, sizeof a) && (errno == ECONNREFUSED || errno == ENOENT);
 	close(s);

@@ -9,11 +9,6 @@ struct qp *find_qp(struct context *c, uint32_t number)
 	return qp;
 }
 
-void free_recvs(struct recvs *q)
-{
-	free(q->ring);
-}
-
 int more_recvs(struct recvs *q, struct ibv_recv_wr *wr)
 {
 	if (q->count == q->size)
@@ -31,18 +26,12 @@ int more_recvs(struct recvs *q, struct ibv_recv_wr *wr)
 
 bool next_recv(struct qp *qp, struct recv *out)
 {
-	struct srq *srq = (struct srq *)qp->ibv.srq;
-	struct recvs *q = srq ? &srq->queue : &qp->queue;
+	struct recvs *q = qp->ibv.srq ? &((struct srq *)qp->ibv.srq)->queue : &qp->queue;
 	if (!q->count)
 		return false;
 	*out = q->ring[q->head];
 	q->head = (q->head + 1) % q->size;
 	q->count--;
-	if (srq && srq->limit && q->count < srq->limit) {
-		srq->limit = 0;
-		mailbox_put(&qp->context->box,
-			    (struct ibv_async_event){.element.srq = &srq->ibv, .event_type = IBV_EVENT_SRQ_LIMIT_REACHED});
-	}
 	return true;
 }
 
@@ -64,32 +53,18 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init
 	return &srq->ibv;
 }
 
-int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
-{
-	if (mask != IBV_SRQ_LIMIT)
-		return EINVAL;
-	pthread_mutex_lock(&world);
-	((struct srq *)srq)->limit = attr->srq_limit;
-	pthread_mutex_unlock(&world);
-	return 0;
-}
-
 int ibv_destroy_srq(struct ibv_srq *ibv)
 {
 	struct srq *srq = (struct srq *)ibv;
-	struct context *c = context_of(ibv->context);
 	pthread_mutex_lock(&world);
 	if (srq->users) {
 		pthread_mutex_unlock(&world);
 		return EBUSY;
 	}
-	mailbox_forget(&c->box, ibv);
-	while (ibv->events_completed != srq->taken)
-		pthread_cond_wait(&acked, &world);
 	ibv->pd->handle--;
-	c->counts.srq--;
+	context_of(ibv->context)->counts.srq--;
 	pthread_mutex_unlock(&world);
-	free_recvs(&srq->queue);
+	free(srq->queue.ring);
 	free(srq);
 	return 0;
 }
@@ -119,12 +94,10 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 		init->cap.max_recv_wr = 0;
 	qp->context = c;
 	qp->cap = init->cap;
-	qp->signal_all = init->sq_sig_all;
 	qp->ring = calloc(qp->cap.max_send_wr + 1, sizeof *qp->ring);
 	qp->queue.size = qp->cap.max_recv_wr;
 	qp->queue.ring = calloc(qp->cap.max_recv_wr + 1, sizeof *qp->queue.ring);
 	qp->ibv.context = pd->context;
-	qp->ibv.qp_context = init->qp_context;
 	qp->ibv.pd = pd;
 	qp->ibv.send_cq = init->send_cq;
 	qp->ibv.recv_cq = init->recv_cq;
@@ -182,7 +155,7 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 	if (ibv->srq)
 		((struct srq *)ibv->srq)->users--;
 	pthread_mutex_unlock(&world);
-	free_recvs(&qp->queue);
+	free(qp->queue.ring);
 	free(qp->ring);
 	free(qp);
 	return 0;
@@ -201,7 +174,7 @@ void complete_send(struct qp *qp, struct work *w, enum ibv_wc_status status)
 	};
 	struct ibv_wc wc = {.wr_id = w->id, .status = status, .opcode = op[w->op], .byte_len = w->length, .qp_num = qp->ibv.qp_num};
 	qp->unsignaled++;
-	if (status != IBV_WC_SUCCESS || (w->flags & IBV_SEND_SIGNALED) || qp->signal_all) {
+	if (status != IBV_WC_SUCCESS || w->flags & IBV_SEND_SIGNALED) {
 		cq_push((struct cq *)qp->ibv.send_cq, wc, qp, qp->unsignaled);
 		qp->unsignaled = 0;
 	}
@@ -248,55 +221,39 @@ static void reset(struct qp *qp)
 	qp->attr = (struct ibv_qp_attr){0};
 }
 
-/* What a step needs, and what it may have besides: the kernel's table for the two services. */
+/* Reports whether a step has the attributes that the kernel needs for it. The shim gives no optional ones. */
 static bool step_allowed(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to, int mask)
 {
 	bool rc = type == IBV_QPT_RC;
-	int need = IBV_QP_STATE, may = IBV_QP_CUR_STATE;
-	mask |= IBV_QP_STATE;
+	int need = IBV_QP_STATE;
 	if (to == IBV_QPS_RESET || to == IBV_QPS_ERR)
-		return mask == IBV_QP_STATE;
-	if (from == IBV_QPS_RESET && to == IBV_QPS_INIT) {
+		return mask == need;
+	if ((from == IBV_QPS_RESET || from == IBV_QPS_INIT) && to == IBV_QPS_INIT) {
 		need |= IBV_QP_PKEY_INDEX | IBV_QP_PORT | (rc ? IBV_QP_ACCESS_FLAGS : IBV_QP_QKEY);
-	} else if (from == IBV_QPS_INIT && to == IBV_QPS_INIT) {
-		may |= IBV_QP_PKEY_INDEX | IBV_QP_PORT | (rc ? IBV_QP_ACCESS_FLAGS : IBV_QP_QKEY);
 	} else if (from == IBV_QPS_INIT && to == IBV_QPS_RTR) {
 		need |= rc ? IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
 				     IBV_QP_MIN_RNR_TIMER
 			   : 0;
-		may |= IBV_QP_PKEY_INDEX | (rc ? IBV_QP_ACCESS_FLAGS | IBV_QP_ALT_PATH : IBV_QP_QKEY);
 	} else if (from == IBV_QPS_RTR && to == IBV_QPS_RTS) {
 		need |= IBV_QP_SQ_PSN |
 			(rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC : 0);
-		may |= rc ? IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE : IBV_QP_QKEY;
-	} else if (from == IBV_QPS_RTS && to == IBV_QPS_RTS) {
-		may |= rc ? IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE : IBV_QP_QKEY;
 	} else {
 		return false;
 	}
-	return (mask & need) == need && !(mask & ~(need | may));
-}
-
-static bool path_ok(struct context *c, const struct ibv_ah_attr *a)
-{
-	struct port *p = port_of(c, a->port_num);
-	if (!p)
-		return false;
-	if (a->is_global)
-		return a->grh.sgid_index < p->gids && p->gid[a->grh.sgid_index].type >= 0;
-	return p->link != IBV_LINK_LAYER_ETHERNET && a->dlid != 0;
+	return mask == need;
 }
 
 static int modify(struct qp *qp, struct ibv_qp_attr *a, int mask)
 {
 	struct context *c = qp->context;
-	enum ibv_qp_state to = mask & IBV_QP_STATE ? a->qp_state : qp->ibv.state;
+	enum ibv_qp_state to = a->qp_state;
 	if (c->dead && to != IBV_QPS_RESET && to != IBV_QPS_ERR)
 		return EIO;
 	if (!step_allowed(qp->ibv.qp_type, qp->ibv.state, to, mask))
 		return EINVAL;
 	if (mask & IBV_QP_PORT && !port_of(c, a->port_num))
 		return EINVAL;
+	/* All attributes of a step are given together, so a test for one of them finds the others, too. */
 	struct port *p = port_of(c, mask & IBV_QP_PORT ? a->port_num : qp->attr.port_num);
 	if (mask & IBV_QP_PKEY_INDEX && (a->pkey_index >= p->pkeys || !(p->pkey[a->pkey_index] & 0x7fff)))
 		return EINVAL;
@@ -320,42 +277,32 @@ static int modify(struct qp *qp, struct ibv_qp_attr *a, int mask)
 	}
 	if (mask & IBV_QP_PKEY_INDEX) {
 		qp->attr.pkey_index = a->pkey_index;
+		qp->attr.port_num = a->port_num;
 		note("init dev=%s qpn=%u pkey_index=%d pkey=%#x", c->device->ibv.name, qp->ibv.qp_num, a->pkey_index,
 		     p->pkey[a->pkey_index]);
 	}
-	if (mask & IBV_QP_PORT)
-		qp->attr.port_num = a->port_num;
 	if (mask & IBV_QP_QKEY)
 		qp->attr.qkey = a->qkey;
 	if (mask & IBV_QP_ACCESS_FLAGS)
 		qp->attr.qp_access_flags = a->qp_access_flags;
 	if (mask & IBV_QP_AV) {
 		qp->attr.ah_attr = a->ah_attr;
+		qp->attr.path_mtu = a->path_mtu;
+		qp->attr.dest_qp_num = a->dest_qp_num & 0xffffff;
+		qp->attr.min_rnr_timer = a->min_rnr_timer;
+		qp->expected = a->rq_psn & 0xffffff;
 		qp->has_path = true;
 		note("rtr dev=%s qpn=%u dest_qpn=%u dlid=%d sl=%d src_path_bits=%d port=%d is_global=%d sgid_index=%d hop_limit=%d path_mtu=%d",
 		     c->device->ibv.name, qp->ibv.qp_num, a->dest_qp_num, a->ah_attr.dlid, a->ah_attr.sl, a->ah_attr.src_path_bits,
 		     a->ah_attr.port_num, a->ah_attr.is_global, a->ah_attr.grh.sgid_index, a->ah_attr.grh.hop_limit, a->path_mtu);
 	}
-	if (mask & IBV_QP_PATH_MTU)
-		qp->attr.path_mtu = a->path_mtu;
-	if (mask & IBV_QP_DEST_QPN)
-		qp->attr.dest_qp_num = a->dest_qp_num & 0xffffff;
-	if (mask & IBV_QP_RQ_PSN)
-		qp->attr.rq_psn = qp->expected = a->rq_psn & 0xffffff;
 	if (mask & IBV_QP_SQ_PSN)
-		qp->attr.sq_psn = qp->una = qp->nxt = qp->end = a->sq_psn & 0xffffff;
-	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
-		qp->attr.max_dest_rd_atomic = a->max_dest_rd_atomic;
-	if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
-		qp->attr.max_rd_atomic = a->max_rd_atomic;
-	if (mask & IBV_QP_MIN_RNR_TIMER)
-		qp->attr.min_rnr_timer = a->min_rnr_timer;
-	if (mask & IBV_QP_TIMEOUT)
+		qp->una = qp->nxt = qp->end = a->sq_psn & 0xffffff;
+	if (mask & IBV_QP_TIMEOUT) {
 		qp->attr.timeout = a->timeout;
-	if (mask & IBV_QP_RETRY_CNT)
 		qp->attr.retry_cnt = qp->retries = a->retry_cnt;
-	if (mask & IBV_QP_RNR_RETRY)
 		qp->attr.rnr_retry = qp->rnr_retries = a->rnr_retry;
+	}
 	qp->ibv.state = to;
 	return 0;
 }
@@ -372,16 +319,10 @@ int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask, struct 
 {
 	struct qp *qp = (struct qp *)ibv;
 	(void)mask;
+	(void)init;
 	pthread_mutex_lock(&world);
 	*attr = qp->attr;
-	attr->qp_state = attr->cur_qp_state = ibv->state;
-	attr->rq_psn = qp->expected;
-	attr->sq_psn = qp->end;
-	attr->cap = qp->cap;
-	*init = (struct ibv_qp_init_attr){
-		.qp_context = ibv->qp_context, .send_cq = ibv->send_cq, .recv_cq = ibv->recv_cq, .srq = ibv->srq,
-		.cap = qp->cap, .qp_type = ibv->qp_type, .sq_sig_all = qp->signal_all,
-	};
+	attr->qp_state = ibv->state;
 	pthread_mutex_unlock(&world);
 	return 0;
 }

@@ -236,9 +236,7 @@ static bool take_write(struct qp *qp, struct incoming *in)
 		}
 		struct ibv_wc wc = {.wr_id = r.id, .opcode = IBV_WC_RECV_RDMA_WITH_IMM, .byte_len = p->length, .imm_data = p->imm,
 				    .qp_num = qp->ibv.qp_num, .wc_flags = IBV_WC_WITH_IMM};
-		memcpy(to, in->payload, p->size);
 		cq_push((struct cq *)qp->ibv.recv_cq, wc, NULL, 0);
-		return true;
 	}
 	memcpy(to, in->payload, p->size);
 	return true;
