@@ -47,10 +47,17 @@ func (e *end) queuePair(t testing.TB, kind verbs.QPType, change func(*verbs.QPCo
 	if change != nil {
 		change(&cfg)
 	}
+	q := e.freshQueuePair(t, cfg)
+	require.NoError(t, toInit(q, kind))
+	return q
+}
+
+// freshQueuePair makes one in Reset that is closed with the test.
+func (e *end) freshQueuePair(t testing.TB, cfg verbs.QPConfig) *verbs.QP {
+	t.Helper()
 	q, err := e.pd.NewQP(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, q.Close()) })
-	require.NoError(t, toInit(q, kind))
 	return q
 }
 
@@ -63,19 +70,19 @@ func (e *end) datagrams(t testing.TB) *verbs.QP {
 	return q
 }
 
-func (e *end) handle(t testing.TB, to *end) *verbs.AH {
+func (e *end) handle(t testing.TB, route verbs.Route) *verbs.AH {
 	t.Helper()
-	a, err := e.pd.NewAH(e.route(to))
+	a, err := e.pd.NewAH(route)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, a.Close()) })
 	return a
 }
 
-// connected makes a pair that is ready on both sides. PSNs wrap early.
+// connected makes a pair that is ready on both sides, the second with a change of its own. PSNs wrap early.
 func connected(t testing.TB, a, b *end, change func(*verbs.QPConfig)) (p, q *verbs.QP) {
 	t.Helper()
 	const forth, back = 0xfffffe, 0x123456
-	p, q = a.queuePair(t, verbs.RC, change), b.queuePair(t, verbs.RC, change)
+	p, q = a.queuePair(t, verbs.RC, nil), b.queuePair(t, verbs.RC, change)
 	require.NoError(t, a.toReceive(p, a.route(b), q.Number(), back))
 	require.NoError(t, b.toReceive(q, b.route(a), p.Number(), forth))
 	require.NoError(t, toSend(p, forth))

@@ -18,7 +18,7 @@ import (
 func TestWaiting(t *testing.T) {
 	pairs(t, func(t *testing.T, first, second string) {
 		a, b := open(t, first), open(t, second)
-		p, q, there := a.datagrams(t), b.datagrams(t), a.handle(t, b)
+		p, q, there := a.datagrams(t), b.datagrams(t), a.handle(t, a.route(b))
 		cookies := make([]uint64, 4)
 		require.NoError(t, b.channel.SetDeadline(time.Now().Add(5*time.Millisecond)))
 		_, err := b.channel.Wait(cookies, 0)
@@ -50,7 +50,7 @@ func TestWaiting(t *testing.T) {
 func TestNext(t *testing.T) {
 	pairs(t, func(t *testing.T, first, second string) {
 		a, b := open(t, first), open(t, second)
-		p, q, there := a.datagrams(t), b.datagrams(t), a.handle(t, b)
+		p, q, there := a.datagrams(t), b.datagrams(t), a.handle(t, a.route(b))
 		require.NoError(t, b.cq.Arm())
 		require.NoError(t, b.channel.SetDeadline(time.Now().Add(patience)))
 		out := make([]verbs.Completion, 4)
@@ -74,7 +74,7 @@ func TestNext(t *testing.T) {
 func TestUnpolled(t *testing.T) {
 	pairs(t, func(t *testing.T, first, second string) {
 		a, b := open(t, first), open(t, second)
-		p, q, there := a.datagrams(t), b.datagrams(t), a.handle(t, b)
+		p, q, there := a.datagrams(t), b.datagrams(t), a.handle(t, a.route(b))
 		require.NoError(t, a.cq.Arm())
 		require.NoError(t, b.cq.Arm())
 		postReceive(t, q, b.at(1, 0, 128))

@@ -16,15 +16,9 @@ func TestLIDs(t *testing.T) {
 	needsFake(t)
 	a, b := open(t, "mlx5_0"), open(t, "mlx5_1") // LIDs 932 and 933; 688
 	p, q := a.datagrams(t), b.datagrams(t)
-	handle := func(e *end, r verbs.Route) *verbs.AH {
-		ah, err := e.pd.NewAH(r)
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, ah.Close()) })
-		return ah
-	}
 	postReceive(t, p, a.at(1, 0, 128), a.at(2, 128, 128))
-	second := handle(b, verbs.Route{DLID: 933, Port: 1, SL: 3})
-	beyond := handle(b, verbs.Route{DLID: 934, Port: 1})
+	second := b.handle(t, verbs.Route{DLID: 933, Port: 1, SL: 3})
+	beyond := b.handle(t, verbs.Route{DLID: 934, Port: 1})
 	postSend(t, q, b.datagram(1, 0, 8, beyond, p), b.datagram(2, 0, 8, second, p))
 	b.done(t, 2)
 	got := a.done(t, 1)[0]
@@ -32,7 +26,7 @@ func TestLIDs(t *testing.T) {
 		got.Flags})
 
 	postReceive(t, q, b.at(3, 0, 128))
-	global := handle(a, verbs.Route{DLID: 688, Port: 1, PathBits: 1, Global: true, DGID: b.gid.Addr, HopLimit: 255})
+	global := a.handle(t, verbs.Route{DLID: 688, Port: 1, PathBits: 1, Global: true, DGID: b.gid.Addr, HopLimit: 255})
 	postSend(t, p, a.datagram(4, 0, 8, global, q))
 	a.done(t, 1)
 	got = b.done(t, 1)[0]
@@ -46,11 +40,10 @@ func TestLIDs(t *testing.T) {
 func TestPartitions(t *testing.T) {
 	needsFake(t)
 	a, b := open(t, "mlx5_0"), open(t, "mlx5_1")
-	there := a.handle(t, b)
+	there := a.handle(t, a.route(b))
 	member := func(e *end, key uint16) *verbs.QP {
-		q, err := e.pd.NewQP(verbs.QPConfig{Type: verbs.UD, Send: e.cq, Receive: e.cq, MaxSend: 8, MaxReceive: 8})
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, q.Close()) })
+		q := e.freshQueuePair(t,
+			verbs.QPConfig{Type: verbs.UD, Send: e.cq, Receive: e.cq, MaxSend: 8, MaxReceive: 8})
 		require.NoError(t, q.Modify(verbs.QPState{State: verbs.Init, Port: 1, PKeyIndex: key, QKey: qkey}))
 		require.NoError(t, q.Modify(verbs.QPState{State: verbs.ReadyToReceive}))
 		require.NoError(t, q.Modify(verbs.QPState{State: verbs.ReadyToSend}))

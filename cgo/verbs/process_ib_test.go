@@ -76,8 +76,7 @@ func (s *side) connect(c card) error {
 
 // play is what this program does as another node's process.
 func play(name string) int {
-	act,
-		ok := map[string]func() error{
+	act, ok := map[string]func() error{
 		"echo": echo, "flood": flood, "open": openOnly, "register": register, "handle": handle,
 	}[name]
 	if !ok {
@@ -172,9 +171,7 @@ func another(t *testing.T, ours, theirs string) (s *side, peer card, cmd *exec.C
 func TestTwoProcesses(t *testing.T) {
 	pairs(t, func(t *testing.T, first, second string) {
 		s, peer, cmd := another(t, first, second)
-		way, err := s.pd.NewAH(s.to(peer))
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, way.Close()) })
+		way := s.handle(t, s.to(peer))
 		const long = 100_000
 		fill(s.mr.Bytes()[:long], 3)
 		postReceive(t, s.ud, s.at(1, 1<<20, 256))

@@ -118,12 +118,7 @@ func TestSharedQueue(t *testing.T) {
 		mine := func(cfg *verbs.QPConfig) { cfg.Shared = shared }
 		var from [2]*verbs.QP
 		for i := range from {
-			p, q := a.queuePair(t, verbs.RC, nil), b.queuePair(t, verbs.RC, mine)
-			require.NoError(t, a.toReceive(p, a.route(b), q.Number(), 5))
-			require.NoError(t, b.toReceive(q, b.route(a), p.Number(), 6))
-			require.NoError(t, toSend(p, 6))
-			require.NoError(t, toSend(q, 5))
-			from[i] = p
+			from[i], _ = connected(t, a, b, mine)
 		}
 		for i := range n {
 			postSend(t, from[i%2], a.send(uint64(i), 0, 8))

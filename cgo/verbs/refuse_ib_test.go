@@ -87,10 +87,8 @@ func TestRefusals(t *testing.T) {
 	pairs(t, func(t *testing.T, first, _ string) {
 		e := open(t, first)
 		fresh := func(kind verbs.QPType) *verbs.QP {
-			q, err := e.pd.NewQP(verbs.QPConfig{Type: kind, Send: e.cq, Receive: e.cq, MaxSend: 4, MaxReceive: 4})
-			require.NoError(t, err)
-			t.Cleanup(func() { require.NoError(t, q.Close()) })
-			return q
+			return e.freshQueuePair(t,
+				verbs.QPConfig{Type: kind, Send: e.cq, Receive: e.cq, MaxSend: 4, MaxReceive: 4})
 		}
 		var taken []string // what should have been refused
 		refused := func(what string, err error) {

@@ -22,7 +22,7 @@ func TestDatagramPingPong(t *testing.T) {
 	pairs(t, func(t *testing.T, first, second string) {
 		a, b := open(t, first), open(t, second)
 		p, q := a.datagrams(t), b.datagrams(t)
-		there, back := a.handle(t, b), b.handle(t, a)
+		there, back := a.handle(t, a.route(b)), b.handle(t, b.route(a))
 		for i, size := range []int{1, 64, 1000, a.port.MTU.Bytes()} {
 			fill(a.mr.Bytes()[:size], i)
 			clear(b.mr.Bytes()[:8192])
@@ -59,7 +59,7 @@ func TestDatagramBatch(t *testing.T) {
 	pairs(t, func(t *testing.T, first, second string) {
 		const n = 50
 		a, b := open(t, first), open(t, second)
-		p, q, there := a.datagrams(t), b.datagrams(t), a.handle(t, b)
+		p, q, there := a.datagrams(t), b.datagrams(t), a.handle(t, a.route(b))
 		var receives []verbs.Receive
 		var sends []verbs.Send
 		for i := range n {
@@ -93,7 +93,7 @@ func TestDatagramBatch(t *testing.T) {
 func TestDatagramsNotForMe(t *testing.T) {
 	pairs(t, func(t *testing.T, first, second string) {
 		a, b := open(t, first), open(t, second)
-		p, q, there := a.datagrams(t), b.datagrams(t), a.handle(t, b)
+		p, q, there := a.datagrams(t), b.datagrams(t), a.handle(t, a.route(b))
 		postReceive(t, q, b.at(1, 0, 256), b.at(2, 256, 256))
 		wrongKey, noQueue, right := a.datagram(1, 0, 64, there, q), a.datagram(2, 0, 64, there, q), a.datagram(3, 0, 64,
 			there, q)
@@ -110,7 +110,7 @@ func TestDatagramsNotForMe(t *testing.T) {
 func TestDatagramTooLong(t *testing.T) {
 	pairs(t, func(t *testing.T, first, second string) {
 		a, b := open(t, first), open(t, second)
-		p, q, there := a.datagrams(t), b.datagrams(t), a.handle(t, b)
+		p, q, there := a.datagrams(t), b.datagrams(t), a.handle(t, a.route(b))
 		postReceive(t, q, b.at(1, 0, 8192), b.at(2, 0, 8+verbs.GRHSize-1), b.at(3, 0, 128))
 		postSend(t, p, a.datagram(1, 0, a.port.MTU.Bytes()+1, there, q), a.datagram(2, 0, 8, there, q),
 			a.datagram(3, 0, 8, there, q))
