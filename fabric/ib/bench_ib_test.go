@@ -39,12 +39,8 @@ func hollow(b *testing.B, sink fabric.Sink) *Fabric {
 	f, err := Open(config("mlx5_0"), sink)
 	require.NoError(b, err)
 	b.Cleanup(func() { f.Close() })
-	_, err = network.Order("hollow mlx5_0 64")
-	require.NoError(b, err)
-	b.Cleanup(func() {
-		_, err := network.Order("hollow mlx5_0 0")
-		require.NoError(b, err)
-	})
+	order(b, "hollow mlx5_0 64")
+	b.Cleanup(func() { order(b, "hollow mlx5_0 0") })
 	return f
 }
 

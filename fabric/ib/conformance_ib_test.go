@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/fabric"
 	"ibrun/fabric/fabrictest"
 )
 
@@ -17,7 +18,12 @@ import (
 func TestFabric(t *testing.T) {
 	for _, port := range []string{"mlx5_0:1", "roce0:1"} {
 		t.Run(port, func(t *testing.T) {
-			fabrictest.Run(t, opener(config(port)), fabrictest.Options{Lossy: true, Flood: 20_000})
+			open := func(t *testing.T, sink fabric.Sink) fabric.Fabric {
+				f, err := Open(config(port), sink)
+				require.NoError(t, err)
+				return f
+			}
+			fabrictest.Run(t, open, fabrictest.Options{Lossy: true, Flood: 20_000})
 		})
 	}
 }

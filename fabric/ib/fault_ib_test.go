@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -69,11 +70,17 @@ func openAt(t *testing.T, cfg Config) (*Fabric, *fabrictest.Box) {
 	return f, x
 }
 
-func dialled(t *testing.T, a, b *Fabric, x *fabrictest.Box) (near, far *stream) {
+// dial makes a stream from a to b.
+func dial(t *testing.T, a, b *Fabric) (fabric.Stream, error) {
 	t.Helper()
 	offer, err := b.Offer()
 	require.NoError(t, err)
-	s, err := a.Dial(t.Context(), b.Tuple(), offer)
+	return a.Dial(t.Context(), b.Tuple(), offer)
+}
+
+func dialled(t *testing.T, a, b *Fabric, x *fabrictest.Box) (near, far *stream) {
+	t.Helper()
+	s, err := dial(t, a, b)
 	require.NoError(t, err)
 	near, far = s.(*stream), x.Stream(t).(*stream)
 	t.Cleanup(func() { near.Close(); far.Close() })
@@ -83,13 +90,8 @@ func dialled(t *testing.T, a, b *Fabric, x *fabrictest.Box) (near, far *stream) 
 // TestLIDs goes from the subnet manager's LIDs to the fields of address handle and connection, as
 // the library is told them.
 func TestLIDs(t *testing.T) {
-	node := fdr()
-	node.Log = os.Getenv("FDR_LOG")
-	if node.Log == "" {
-		node.Log = t.TempDir() + "/log"
-		t.Setenv("FDR_LOG", node.Log)
-	}
-	if !alone(t, node) {
+	lines, here := logged(t, fdr())
+	if !here {
 		return
 	}
 	a, _ := openAt(t, Config{Port: "mlx4_0", GIDIndex: -1, SL: 2, PKey: 5})
@@ -97,15 +99,9 @@ func TestLIDs(t *testing.T) {
 	require.Equal(t, fabric.Tuple{Kind: fabric.IB, LID: 0x3a4, Num: a.Tuple().Num}, a.Tuple())
 	require.Len(t, a.Tuple().Append(nil), 6)
 	near, far := dialled(t, a, b, x)
-	_, err := near.Write([]byte("by LID"))
-	require.NoError(t, err)
-	got := make([]byte, 6)
-	_, err = io.ReadFull(far, got)
-	require.NoError(t, err)
-	require.Equal(t, "by LID", string(got))
-	text, err := os.ReadFile(node.Log)
-	require.NoError(t, err)
-	log := string(text)
+	passes(t, near, far, "by LID")
+	log := strings.Join(slices.Concat(lines("ah", "mlx4_0"), lines("ah", "mlx4_1"), lines("rtr", "mlx4_0"),
+		lines("rtr", "mlx4_1")), "")
 	require.Regexp(t, `ah dev=mlx4_0 port=1 dlid=688 sl=2 src_path_bits=0 static_rate=0 is_global=0 .*refused=0`, log)
 	require.Regexp(t, `ah dev=mlx4_1 port=1 dlid=932 sl=2 src_path_bits=0 static_rate=0 is_global=0 .*refused=0`, log)
 	for _, way := range []string{
@@ -115,7 +111,7 @@ func TestLIDs(t *testing.T) {
 		require.Contains(t, log, way)
 	}
 	require.Equal(t, 2, strings.Count(log, "path_mtu=4"), "2048, the lower of both: %s", log)
-	_, err = Open(Config{Port: "mlx4_0:2", GIDIndex: -1}, x)
+	_, err := Open(Config{Port: "mlx4_0:2", GIDIndex: -1}, x)
 	require.EqualError(t, err, "ib: port mlx4_0:2 is down: see ibstat mlx4_0, or choose another with --hca")
 }
 
@@ -126,9 +122,7 @@ func TestPartition(t *testing.T) {
 	}
 	a, _ := openAt(t, Config{Port: "mlx4_0", GIDIndex: -1, DialTimeout: 200 * time.Millisecond})
 	b, _ := openAt(t, Config{Port: "mlx4_1", GIDIndex: -1, PKey: 5})
-	offer, err := b.Offer()
-	require.NoError(t, err)
-	_, err = a.Dial(t.Context(), b.Tuple(), offer)
+	_, err := dial(t, a, b)
 	require.ErrorContains(t, err, "no answer")
 }
 
@@ -150,15 +144,10 @@ func TestSubnets(t *testing.T) {
 	b, heard := openAt(t, config("mlx5_1"))
 	c, x := openAt(t, config("mlx5_2"))
 	near, far := dialled(t, b, c, x)
-	_, err := near.Write([]byte("in one subnet"))
-	require.NoError(t, err)
-	_, err = io.ReadFull(far, make([]byte, 13))
-	require.NoError(t, err)
+	passes(t, near, far, "in one subnet")
 	require.NoError(t, c.Post(b.Tuple(), []byte("a datagram")))
 	require.True(t, heard.Has("a datagram"))
-	offer, err := c.Offer()
-	require.NoError(t, err)
-	_, err = a.Dial(t.Context(), c.Tuple(), offer)
+	_, err := dial(t, a, c)
 	require.ErrorContains(t, err,
 		"its port (LID 7) is in subnet fec0000000000000, and port mlx5_0:1 of this node (LID 5) in fe80000000000000")
 	require.Equal(t, err, a.Post(c.Tuple(), []byte("x")))
@@ -239,10 +228,6 @@ func readFails(t *testing.T, s *stream) error {
 
 // TestEvents: what happens to port, queue pair and device ends streams with the cause.
 func TestEvents(t *testing.T) {
-	order := func(t *testing.T, words string) {
-		_, err := fakeverbs.Join().Order(words)
-		require.NoError(t, err)
-	}
 	pair := func(t *testing.T, cfg Config) (a *Fabric, near, far *stream) {
 		a, _ = openAt(t, cfg)
 		b, x := openAt(t, config("roce0"))
@@ -282,10 +267,7 @@ func TestEvents(t *testing.T) {
 		require.Eventually(t, func() bool { return a.down() != nil }, patience, time.Millisecond)
 		order(t, "port mlx5_0 1 active")
 		require.Eventually(t, func() bool { return a.down() == nil }, patience, time.Millisecond)
-		_, err := near.Write([]byte("x"))
-		require.NoError(t, err)
-		_, err = io.ReadFull(far, make([]byte, 1))
-		require.NoError(t, err)
+		passes(t, near, far, "x")
 	})
 	t.Run("device", func(t *testing.T) {
 		if !alone(t, machine()) {
@@ -306,9 +288,7 @@ func TestEvents(t *testing.T) {
 		}
 		_, err := spare()
 		require.Error(t, err)
-		offer, err := a.Offer()
-		require.NoError(t, err)
-		_, err = a.Dial(t.Context(), a.Tuple(), offer)
+		_, err = dial(t, a, a)
 		require.ErrorContains(t, err, "device failed")
 	})
 }
@@ -384,12 +364,7 @@ func TestStale(t *testing.T) {
 	near, far := dialled(t, a, b, x)
 	old := message{tag: far.mine.tag + 1}
 	far.received(&verbs.Completion{Length: 3, Imm: old.immediate(), Flags: verbs.HasImm}, []byte("old"))
-	_, err := near.Write([]byte("new"))
-	require.NoError(t, err)
-	got := make([]byte, 3)
-	_, err = io.ReadFull(far, got)
-	require.NoError(t, err)
-	require.Equal(t, "new", string(got))
+	passes(t, near, far, "new")
 }
 
 // registered waits until a fabric with a peer has registered what it does in the background: the

@@ -7,11 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"ibrun/cgo/verbs"
-	"ibrun/fabric"
-	"ibrun/fabric/fabrictest"
 	"ibrun/test/fakeverbs"
 	"ibrun/test/rdmavm/inside"
 )
@@ -51,14 +47,6 @@ func TestMain(m *testing.M) {
 		node.Faults = fakeverbs.Faults{Seed: 1, Lose: 30, Double: 5, Swap: 5, RCLose: 1}
 	}
 	os.Exit(fakeverbs.Run(m, node, func(n *fakeverbs.Network) { network = n }))
-}
-
-func opener(cfg Config) fabrictest.Opener {
-	return func(t *testing.T, sink fabric.Sink) fabric.Fabric {
-		f, err := Open(cfg, sink)
-		require.NoError(t, err)
-		return f
-	}
 }
 
 func config(port string) Config {

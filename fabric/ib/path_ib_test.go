@@ -77,9 +77,7 @@ func TestNoPathRecord(t *testing.T) {
 	b, x := asking(t, "mlx5_0", func([16]byte) (uint8, error) { return 1, nil })
 	fails := func() bool { return errors.Is(a.Post(b.Tuple(), []byte("x")), lost) }
 	require.Eventually(t, fails, patience, time.Millisecond)
-	offer, err := b.Offer()
-	require.NoError(t, err)
-	_, err = a.Dial(t.Context(), b.Tuple(), offer)
+	_, err := dial(t, a, b)
 	require.ErrorIs(t, err, lost)
 	works.Store(true)
 	again := func() bool { return a.Post(b.Tuple(), []byte("again")) == nil && a.Counters().Sent > 0 }

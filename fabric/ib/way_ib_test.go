@@ -194,9 +194,7 @@ func TestLimitedMembers(t *testing.T) {
 		"0x0009, which do not reach each other: make one a full member in the subnet manager's partitions.conf, or " +
 		"choose another partition with --pkey; see smpquery pkeys 5"
 	require.EqualError(t, a.Post(b.Tuple(), []byte("x")), want)
-	offer, err := b.Offer()
-	require.NoError(t, err)
-	_, err = a.Dial(t.Context(), b.Tuple(), offer)
+	_, err := dial(t, a, b)
 	require.EqualError(t, err, want)
 	require.Empty(t, append(lines("ah", "mlx5_0"), lines("rtr", "mlx5_0")...))
 	near, far := dialled(t, a, full, heard)
@@ -263,8 +261,8 @@ func TestGIDByRoute(t *testing.T) {
 	require.True(t, x.Has("by index"))
 }
 
-// changed orders a change of a port's table.
-func changed(t *testing.T, words string) {
+// order gives an order to the devices of this process's network.
+func order(t testing.TB, words string) {
 	t.Helper()
 	_, err := fakeverbs.Join().Order(words)
 	require.NoError(t, err)
@@ -295,10 +293,10 @@ func TestTablesChange(t *testing.T) {
 			cfg := config(c.port)
 			cfg.PKey, cfg.PortGrace = c.key, patience
 			a, x := openAt(t, cfg)
-			changed(t, c.gone)
+			order(t, c.gone)
 			require.Eventually(t, a.moving.Load, patience, time.Millisecond)
 			require.NoError(t, a.Post(a.Tuple(), []byte("x")), "within the grace, it may be lost")
-			changed(t, c.again)
+			order(t, c.again)
 			a.expire()
 			require.NoError(t, a.Post(a.Tuple(), []byte("back")))
 			require.True(t, x.Has("back"))
@@ -306,7 +304,7 @@ func TestTablesChange(t *testing.T) {
 			cfg.PortGrace = time.Millisecond
 			b, _ := openAt(t, cfg)
 			near, _ := dialled(t, b, a, x)
-			changed(t, c.gone)
+			order(t, c.gone)
 			fails := func() bool { return b.Post(a.Tuple(), []byte("x")) != nil }
 			require.Eventually(t, fails, patience, time.Millisecond)
 			require.ErrorContains(t, b.Post(a.Tuple(), []byte("x")), c.cause)
@@ -330,7 +328,7 @@ func TestGIDComes(t *testing.T) {
 	require.NoError(t, a.Post(b.Tuple(), []byte("before")))
 	require.True(t, x.Has("before"))
 	require.Equal(t, []string{"1"}, values(lines("ah", "roce0"), "sgid_index"))
-	changed(t, "gid roce0 1 3 2:00000000000000000000ffff0a010001")
+	order(t, "gid roce0 1 3 2:00000000000000000000ffff0a010001")
 	require.Eventually(t, func() bool {
 		return a.Post(b.Tuple(), []byte("after")) == nil &&
 			strings.Contains(strings.Join(lines("ah", "roce0"), ""), "sgid_index=3")
