@@ -49,11 +49,7 @@ func run(args []string) int {
 		return 2
 	}
 	rest := flags.Args()
-	if len(rest) == 0 {
-		flags.Usage()
-		return 2
-	}
-	n, err := strconv.Atoi(rest[0])
+	n, err := strconv.Atoi(flags.Arg(0))
 	if err != nil || len(rest) == 2 || len(rest) > 2 && rest[1] != "--" {
 		flags.Usage()
 		return 2

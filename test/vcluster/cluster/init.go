@@ -24,10 +24,9 @@ type setup struct {
 
 // initState represents the state of an init. On a node, the init starts the servers and reaps all orphans.
 type initState struct {
-	setup   setup
-	reaper  *reaper
-	servers []int // process ids
-	rsh     net.Listener
+	setup  setup
+	reaper *reaper
+	rsh    net.Listener
 }
 
 func runInit() int {
@@ -153,13 +152,12 @@ func (s *initState) server(port int, path string, argv, env []string) error {
 		return err
 	}
 	defer null.Close()
-	pid, done, err := s.reaper.start(path, argv, &syscall.ProcAttr{
+	_, done, err := s.reaper.start(path, argv, &syscall.ProcAttr{
 		Dir: "/", Env: env, Files: []uintptr{null.Fd(), 1, 2}, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	s.servers = append(s.servers, pid)
 	want := fmt.Sprintf(":%04X 00000000:0000 0A", port)
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
 		select {
@@ -183,7 +181,7 @@ func (s *initState) server(port int, path string, argv, env []string) error {
 func (s *initState) stopAll() error {
 	if s.rsh != nil {
 		s.rsh.Close()
-		s.rsh, s.servers = nil, nil
+		s.rsh = nil
 	}
 	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if err := syscall.Kill(-1, syscall.SIGKILL); errors.Is(err, syscall.ESRCH) {
