@@ -22,13 +22,12 @@ type charmRanks struct {
 	*World
 	callQueue
 	t       *testing.T
-	job     *job.Job
 	servers []*charm.Server
 	tables  int // programs that got the table
 }
 
 func charmJob(t *testing.T, cfg Config) *charmRanks {
-	x := &charmRanks{t: t, job: cfg.Job}
+	x := &charmRanks{t: t}
 	cfg.Run = time.Hour
 	cfg.ToRank = func(node, rank uint32, m frame.Message) {
 		x.obey(node, x.servers[node].Deliver(job.Slot(rank), m))
@@ -54,7 +53,7 @@ func charmJob(t *testing.T, cfg Config) *charmRanks {
 }
 
 func (x *charmRanks) sends(slot job.Slot, kind string, data ...byte) {
-	node := uint32(x.job.Layout.NodeOf(slot))
+	node := uint32(x.cfg.Job.Layout.NodeOf(slot))
 	x.obey(node, x.servers[node].Receive(uint32(slot)+1, charm.Append(nil, kind, len(data), data...)))
 }
 
@@ -95,8 +94,7 @@ func TestCharmStart(t *testing.T) {
 	const nodes, ppn = 16, 4
 	for _, shape := range shapes {
 		x := charmJob(t, plan(nodes, ppn, shape))
-		require.NoError(t, x.Run(2*time.Hour))
-		require.Equal(t, 0, x.Outcome.Code, "%+v", x.Outcome.Fault)
+		x.complete(t, 2*time.Hour)
 		require.Equal(t, nodes*ppn, x.tables)
 		require.Equal(t, 3*nodes, x.Sent[rankwire.KindCollect], shape)
 		require.Equal(t, 3*nodes, x.Sent[rankwire.KindRelease], shape)

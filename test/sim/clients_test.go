@@ -24,7 +24,6 @@ type clients struct {
 	*World
 	callQueue
 	t       *testing.T
-	cfg     Config
 	servers []*pmi.Server
 	ranks   []client
 	gets    func(rank, i int) (from int, more bool) // the i-th value that a rank gets
@@ -101,7 +100,7 @@ func pmiClients(t *testing.T, cfg Config, how job.Transport, gets func(rank, i i
 		x.servers = append(x.servers, pmi.NewServer(cfg.Job, 0))
 		x.servers[len(x.servers)-1].Carries = 0 // sizes of jobs here are those of tests
 	}
-	x.cfg, x.World = cfg, New(cfg)
+	x.World = New(cfg)
 	x.At(3*time.Second, func() {
 		for rank := range x.ranks {
 			x.sends(rank, "cmd=init pmi_version=1 pmi_subversion=1\n")
@@ -184,8 +183,7 @@ func (x *clients) read(rank int) {
 // run runs the job to its end.
 func (x *clients) run() {
 	x.t.Helper()
-	require.NoError(x.t, x.Run(2*time.Hour))
-	require.Equal(x.t, 0, x.Outcome.Code, "%+v", x.Outcome.Fault)
+	x.complete(x.t, 2*time.Hour)
 	for rank, c := range x.ranks {
 		require.Equal(x.t, ended, c.at, "rank %d", rank)
 	}

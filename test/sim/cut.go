@@ -8,16 +8,13 @@ import (
 )
 
 // state is what the network does on the link between an agent and its parent.
-type state struct {
-	up, down time.Duration // when the last thing sent that way arrives
-	cut      [2]time.Duration
-}
+type state struct{ up, down direction }
 
-// Directions of a link, as indices of state.cut.
-const (
-	upwards = iota
-	downwards
-)
+// direction is one direction of a link.
+type direction struct {
+	last time.Duration // when the last thing sent that way arrives
+	cut  time.Duration // until when nothing arrives
+}
 
 // Forever is the length of a cut that does not heal.
 const Forever = time.Duration(math.MaxInt64)
@@ -25,21 +22,19 @@ const Forever = time.Duration(math.MaxInt64)
 // arrival is when what is sent now over the link above an agent arrives, if it ever does. TCP
 // repeats what a cut held up. The link keeps the order.
 func (w *World) arrival(a *agent, up bool) (at time.Duration, comes bool) {
-	last, way := &a.link.down, downwards
+	way := &a.link.down
 	if up {
-		last, way = &a.link.up, upwards
+		way = &a.link.up
 	}
 	at = w.now + w.cfg.Hop
 	if w.cfg.Jitter > 0 {
 		at += time.Duration(w.rand.Int64N(int64(w.cfg.Jitter)))
 	}
-	if until := a.link.cut[way]; until == Forever {
+	if way.cut == Forever {
 		return 0, false
-	} else if until > at {
-		at = until
 	}
-	*last = max(*last, at)
-	return *last, true
+	way.last = max(way.last, way.cut, at)
+	return way.last, true
 }
 
 // Cut stops what goes over the link above the agent of a node, one way or both, for a time. What
@@ -54,14 +49,14 @@ func (w *World) Cut(node uint32, up, down bool, d time.Duration) {
 		until = w.now + d
 	}
 	if up {
-		a.link.cut[upwards] = max(a.link.cut[upwards], until)
+		a.link.up.cut = max(a.link.up.cut, until)
 	}
 	if down {
-		a.link.cut[downwards] = max(a.link.cut[downwards], until)
+		a.link.down.cut = max(a.link.down.cut, until)
 	}
 }
 
-func (w *World) isCut(a *agent) bool { return max(a.link.cut[upwards], a.link.cut[downwards]) > w.now }
+func (w *World) isCut(a *agent) bool { return max(a.link.up.cut, a.link.down.cut) > w.now }
 
 // probed is what a kernel knows of the link above an agent: a cut in either direction keeps
 // acknowledgements away.

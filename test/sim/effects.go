@@ -44,7 +44,7 @@ func (w *World) perform(a *agent, eff core.Effect) {
 		w.post(0, a, core.BulkRead{Fence: e.Fence, Value: w.cfg.Give(a.node, e.Fence)})
 	case core.BulkFetched:
 		w.cfg.BulkFetched(a.node, e.Fence, e.Values)
-	case core.Connect:
+	case core.Connect, core.ReadStdin, core.ResumeDaemon:
 	case core.SignalRanks:
 		if !w.cfg.Stubborn && (e.Number == 15 || e.Number == 2) {
 			w.end(a, job.Status{Kind: job.Signaled, Code: e.Number})
@@ -74,10 +74,6 @@ func (w *World) perform(a *agent, eff core.Effect) {
 		w.daemons(a, e)
 	case core.KillDaemons:
 		w.killDaemons(a, func(id uint32) bool { return id == e.ID })
-	case core.ResumeDaemon:
-		if w.cfg.DaemonResumed != nil {
-			w.cfg.DaemonResumed(a.node, e)
-		}
 	case core.DaemonsPrinted:
 		w.printed(e)
 	case core.ResizeTold:
@@ -106,7 +102,6 @@ func (w *World) perform(a *agent, eff core.Effect) {
 		}
 	case core.Write:
 		w.post(0, a, core.Wrote{N: len(e.Data)})
-	case core.ReadStdin:
 	case core.Report:
 		if _, ready := e.What.(core.LaunchDone); ready {
 			w.Ready = w.now
@@ -168,7 +163,7 @@ func (w *World) startChild(a *agent, e core.StartChild) {
 		a.children, a.index = map[core.Link]*agent{}, map[core.Link]uint32{}
 	}
 	a.index[e.Child] = head
-	takes, comes := w.session(a.host, e, head)
+	takes, comes := w.session(a.host, e)
 	takes += max(a.turn-w.now, 0)
 	a.turn = max(a.turn, w.now) + w.cfg.Turn
 	if !comes {
@@ -198,7 +193,7 @@ func (w *World) sweep(a *agent, e core.SweepNode) {
 	if at := w.cfg.Nodes.Index(e.Node.Host); at >= 0 {
 		node = uint32(at) // as it was numbered before nodes were dropped
 	}
-	takes, comes := w.session(a.host, core.StartChild{Node: e.Node, Local: e.Local, Most: e.Most}, node)
+	takes, comes := w.session(a.host, core.StartChild{Node: e.Node, Local: e.Local, Most: e.Most})
 	k := w.agents[node]
 	if k != nil && w.isCut(k) {
 		takes, comes = e.Most, false
@@ -225,8 +220,8 @@ func (w *World) sweep(a *agent, e core.SweepNode) {
 }
 
 // session is how long a session takes, and whether it comes up then.
-func (w *World) session(parent string, e core.StartChild, head uint32) (takes time.Duration, comes bool) {
-	takes, comes = w.cfg.Session, w.cfg.Deaf == nil || !w.cfg.Deaf(head)
+func (w *World) session(parent string, e core.StartChild) (takes time.Duration, comes bool) {
+	takes, comes = w.cfg.Session, true
 	if w.cfg.Takes != nil {
 		takes, comes = w.cfg.Takes(parent, e.Node.Host)
 	}

@@ -3,7 +3,6 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
@@ -23,8 +22,7 @@ type callers struct {
 // callers lets some start daemons, most of them while things fail.
 func (c *chaos) callers(seed uint64) *callers {
 	x := &callers{rng: rand.New(rand.NewPCG(seed, 10)), left: map[uint32]bool{}}
-	cfg := &c.w.cfg
-	cfg.Daemon = func(node uint32, e core.StartDaemons) time.Duration {
+	c.w.cfg.Daemon = func(node uint32, e core.StartDaemons) time.Duration {
 		for range x.rng.IntN(3) {
 			x.print(c, node, e)
 		}
@@ -32,15 +30,6 @@ func (c *chaos) callers(seed uint64) *callers {
 			return Forever // until it is killed
 		}
 		return time.Duration(x.rng.Int64N(int64(4 * time.Second)))
-	}
-	stepped := cfg.Stepped
-	cfg.Stepped = func(a *agent, ev core.Event, effects []core.Effect) {
-		stepped(a, ev, effects)
-		for _, e := range effects {
-			if e, ok := e.(core.Report); ok {
-				x.honest(c, a, e.What)
-			}
-		}
 	}
 	for range 1 + x.rng.IntN(6) {
 		x.asked++
@@ -77,20 +66,6 @@ func (x *callers) print(c *chaos, node uint32, e core.StartDaemons) {
 			c.w.post(0, a, core.DaemonOutput{DaemonOutput: m})
 		}
 	})
-}
-
-// honest holds that no agent is taken for a liar.
-func (x *callers) honest(c *chaos, a *agent, what any) {
-	var f wire.Fault
-	switch what := what.(type) {
-	case wire.Fault:
-		f = what
-	case core.Restarting:
-		f = what.Fault
-	}
-	if strings.Contains(f.Cause, "no agent sends") {
-		c.audit.fail(a, "an honest agent is cut off: %s", f.Cause)
-	}
 }
 
 // ended holds the answers against the orders.

@@ -55,8 +55,6 @@ func (w *ward) fail(ppn int, spread func() time.Duration, ranks ...uint32) {
 	}
 }
 
-func at(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
-
 // TestFailures lets one rank fail. That must cost one Failures frame down on each edge of the tree, and one up on each
 // edge between the node of that rank and the root. Each of the remaining ranks must be notified once. A job without
 // failures must send no Failures frames.
@@ -69,7 +67,7 @@ func TestFailures(t *testing.T) {
 
 		const victim = 101
 		w := newWard(nodes, ppn, shape)
-		w.fail(ppn, at(0), victim)
+		w.fail(ppn, func() time.Duration { return 0 }, victim)
 		require.NoError(t, w.Run(time.Hour))
 		require.Equal(t, 137, w.Outcome.Code)
 		up := len(w.crossed) - nodes

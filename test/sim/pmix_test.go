@@ -24,7 +24,6 @@ type pmixClients struct {
 	*World
 	callQueue
 	t       *testing.T
-	job     *job.Job
 	servers []*pmixserver.Server
 	ranks   []pmixRank
 	gets    func(rank, i int) (from int, more bool) // the i-th rank that a rank gets the values of
@@ -43,7 +42,7 @@ type pmixRank struct {
 func pmixBlob(rank int) string { return fmt.Sprintf("%080x", rank) } // as long as an address of TCP
 
 func pmixJob(t *testing.T, cfg Config, gets func(rank, i int) (int, bool)) *pmixClients {
-	x := &pmixClients{t: t, job: cfg.Job, gets: gets}
+	x := &pmixClients{t: t, gets: gets}
 	cfg.Run = time.Hour
 	cfg.ToRank = func(node, rank uint32, m frame.Message) {
 		x.obey(node, x.servers[node].Deliver(job.Slot(rank), m))
@@ -66,7 +65,7 @@ func pmixJob(t *testing.T, cfg Config, gets func(rank, i int) (int, bool)) *pmix
 	return x
 }
 
-func (x *pmixClients) node(slot job.Slot) uint32 { return uint32(x.job.Layout.NodeOf(slot)) }
+func (x *pmixClients) node(slot job.Slot) uint32 { return uint32(x.cfg.Job.Layout.NodeOf(slot)) }
 
 // send sends bytes of a rank. Its connection has the number of its slot, from 1.
 func (x *pmixClients) send(r *pmixRank, b []byte) {
@@ -99,9 +98,6 @@ func (x *pmixClients) next(r *pmixRank, reply pmixtest.Reply) {
 		require.Equal(x.t, pmix.Done, reply.Status, "rank %d, step %d", r.Rank, r.step)
 	}
 	r.step++
-	fence := func() {
-		x.send(r, r.Request(pmixtest.Fence, pmixtest.Procs(r.Namespace, pmixtest.Wildcard), pmixtest.Attrs()))
-	}
 	switch r.step {
 	case 1:
 		x.send(r, r.Request(pmixtest.GetJob))
@@ -110,7 +106,7 @@ func (x *pmixClients) next(r *pmixRank, reply pmixtest.Reply) {
 		blob := pmixtest.Word("k", pmixBlob(int(r.Rank)))
 		x.send(r, r.Request(pmixtest.Commit, pmixtest.Values(pmix.ScopeGlobal, blob)))
 	case 3:
-		fence()
+		x.fence(r)
 	case 4:
 		x.get(r)
 	case 5:
@@ -126,12 +122,16 @@ func (x *pmixClients) next(r *pmixRank, reply pmixtest.Reply) {
 	}
 }
 
+func (x *pmixClients) fence(r *pmixRank) {
+	x.send(r, r.Request(pmixtest.Fence, pmixtest.Procs(r.Namespace, pmixtest.Wildcard), pmixtest.Attrs()))
+}
+
 // get asks for the next values, or goes on to the last fence.
 func (x *pmixClients) get(r *pmixRank) {
 	from, more := x.gets(int(r.Rank), r.got)
 	if !more {
 		r.step = 5
-		x.send(r, r.Request(pmixtest.Fence, pmixtest.Procs(r.Namespace, pmixtest.Wildcard), pmixtest.Attrs()))
+		x.fence(r)
 		return
 	}
 	r.step, r.due = 4, from
@@ -142,8 +142,7 @@ func (x *pmixClients) get(r *pmixRank) {
 
 func (x *pmixClients) run() {
 	x.t.Helper()
-	require.NoError(x.t, x.Run(2*time.Hour))
-	require.Equal(x.t, 0, x.Outcome.Code, "%+v", x.Outcome.Fault)
+	x.complete(x.t, 2*time.Hour)
 	for i := range x.ranks {
 		require.Equal(x.t, 7, x.ranks[i].step, "rank %d", i)
 	}

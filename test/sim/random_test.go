@@ -214,12 +214,17 @@ func (c *chaos) draw() (name string) {
 		{"kill the root", func() { c.killed = true; c.w.KillRoot() }},
 	}
 	k := kinds[c.rng.IntN(len(kinds))]
-	number := len(c.faults)
-	c.faults = append(c.faults, fmt.Sprintf("%d: %s, node %d at %v", number, k.name, node, at))
-	if number != *spare {
-		c.w.At(at, k.do)
-	}
+	c.inject(k.name, node, at, k.do)
 	return k.name
+}
+
+// inject lets a fault of a node happen, unless it is left out.
+func (c *chaos) inject(name string, node uint32, at time.Duration, do func()) {
+	number := len(c.faults)
+	c.faults = append(c.faults, fmt.Sprintf("%d: %s, node %d at %v", number, name, node, at))
+	if number != *spare {
+		c.w.At(at, do)
+	}
 }
 
 func (c *chaos) freeze(node uint32) func() {

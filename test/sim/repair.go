@@ -9,7 +9,7 @@ import (
 // joinChild lets a session come to the node of an agent that has lost its parent, which takes it
 // as a new link. An agent that is stopped does not answer in time.
 func (w *World) joinChild(a *agent, e core.JoinChild) {
-	takes, comes := w.session(a.host, core.StartChild{Node: e.Node, Local: e.Local, Most: e.Most}, uint32(e.Key))
+	takes, comes := w.session(a.host, core.StartChild{Node: e.Node, Local: e.Local, Most: e.Most})
 	k := w.agents[uint32(e.Key)]
 	if k != nil && (w.isCut(k) || k.frozen > w.now+takes) {
 		takes, comes = e.Most, false

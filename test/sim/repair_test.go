@@ -56,9 +56,7 @@ func (r *repaired) stepped(c *chaos, a *agent, ev core.Event, effects []core.Eff
 		case core.Write:
 			r.written[e.Rank] += len(e.Data)
 		case core.Report:
-			if f, ok := e.What.(wire.Fault); ok && strings.Contains(f.Cause, "no agent sends") {
-				c.audit.fail(a, "an honest agent is cut off: %s", f.Cause)
-			}
+			c.honest(a, e.What)
 		case core.SignalRanks, core.KillRanks:
 			r.lost[a.node] = true
 		case core.Fork:
@@ -83,19 +81,29 @@ func (r *repaired) stepped(c *chaos, a *agent, ev core.Event, effects []core.Eff
 	}
 }
 
+// honest holds that no agent is taken for a liar.
+func (c *chaos) honest(a *agent, what any) {
+	var f wire.Fault
+	switch what := what.(type) {
+	case wire.Fault:
+		f = what
+	case core.Restarting:
+		f = what.Fault
+	}
+	if strings.Contains(f.Cause, "no agent sends") {
+		c.audit.fail(a, "an honest agent is cut off: %s", f.Cause)
+	}
+}
+
 // rollBack lets a rank ask at some time that all ranks start again.
 func (r *repaired) rollBack(c *chaos, rng *rand.Rand) {
 	node, at := uint32(rng.IntN(c.nodes)), time.Duration(rng.Int64N(int64(4*time.Second)))
 	r.others++
-	number := len(c.faults)
-	c.faults = append(c.faults, fmt.Sprintf("%d: roll back, node %d at %v", number, node, at))
-	if number != *spare {
-		c.w.At(at, func() {
-			if a := c.w.agents[node]; c.runs(node) {
-				c.w.post(0, a, core.RankFrame{Rank: a.rank.First, Msg: rankwire.Rollback{Text: "a checkpoint"}})
-			}
-		})
-	}
+	c.inject("roll back", node, at, func() {
+		if a := c.w.agents[node]; c.runs(node) {
+			c.w.post(0, a, core.RankFrame{Rank: a.rank.First, Msg: rankwire.Rollback{Text: "a checkpoint"}})
+		}
+	})
 }
 
 // draw adds faults that cost no rank but those of one node.
@@ -105,7 +113,6 @@ func (r *repaired) draw(c *chaos, rng *rand.Rand) {
 	}
 	for range 1 + rng.IntN(4) {
 		node, at := uint32(rng.IntN(c.nodes)), time.Duration(rng.Int64N(int64(4*time.Second)))
-		number := len(c.faults)
 		name, do := "end session", func() { c.w.EndSession(node) }
 		if rng.IntN(2) == 0 {
 			name, do = "kill agent", func() {
@@ -113,10 +120,7 @@ func (r *repaired) draw(c *chaos, rng *rand.Rand) {
 				c.w.Kill(node)
 			}
 		}
-		c.faults = append(c.faults, fmt.Sprintf("%d: %s, node %d at %v", number, name, node, at))
-		if number != *spare {
-			c.w.At(at, do)
-		}
+		c.inject(name, node, at, do)
 	}
 }
 

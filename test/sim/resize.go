@@ -9,13 +9,15 @@ import (
 // Resize lets a caller ask for another size of the job, now.
 func (w *World) Resize(ev core.ResizeAsked) { w.deliver(event{to: w.root, ev: ev}) }
 
-// Leave lets the ranks of a node end well, now.
-func (w *World) Leave(node uint32) {
-	a := w.agents[node]
-	for i := range a.rank.Ranks {
-		w.FromRank(node, uint32(a.rank.First)+i, rankwire.Finalize{})
+// Leave lets the ranks of the nodes from first to before end end well, now.
+func (w *World) Leave(first, end int) {
+	for node := uint32(first); node < uint32(end); node++ {
+		a := w.agents[node]
+		for i := range a.rank.Ranks {
+			w.FromRank(node, uint32(a.rank.First)+i, rankwire.Finalize{})
+		}
+		w.end(a, job.Status{})
 	}
-	w.end(a, job.Status{})
 }
 
 // nodeOf is the number of a node, also of one that comes to a running job, whose nodes have as many

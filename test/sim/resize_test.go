@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -129,11 +128,7 @@ func TestResizeCounts(t *testing.T) {
 			s.collective(rankwire.Resizing)
 			s.then(func() { s.nodes = 40 })
 			s.collective(rankwire.Barrier) // which does not wait for those that leave
-			s.then(func() {
-				for node := 40; node < 80; node++ {
-					s.Leave(uint32(node))
-				}
-			})
+			s.then(func() { s.Leave(40, 80) })
 			s.then(func() {
 				require.Equal(t, core.ResizeTold{ID: 2, Over: true, Nodes: 40, Ranks: 80}, s.Resizes[len(s.Resizes)-1])
 				delete(s.Sent, wire.KindDeparted) // one for each edge with nodes that leave below it, but not at it
@@ -153,12 +148,9 @@ func TestResizeCounts(t *testing.T) {
 						require.Equal(t, uint32(96), size, "rank %d", rank)
 					}
 				}
-				for node := range 48 {
-					s.Leave(uint32(node))
-				}
+				s.Leave(0, 48)
 			})
-			require.NoError(t, s.Run(time.Hour))
-			require.Equal(t, 0, s.Outcome.Code)
+			s.complete(t, time.Hour)
 			require.Equal(t, []job.StatusRun{{Count: 96}}, s.Outcome.Runs)
 		})
 	}
@@ -209,17 +201,11 @@ func TestResizeLookups(t *testing.T) {
 	s.collective(rankwire.Resizing)
 	s.collective(rankwire.Resizing)
 	s.then(func() {
-		s.Leave(8)
-		s.Leave(9)
+		s.Leave(8, 10)
 		s.nodes = 8
 	})
 	ask(7, 0)
 	asked(0, "what was known before both changes")
-	s.then(func() {
-		for node := range uint32(8) {
-			s.Leave(node)
-		}
-	})
-	require.NoError(t, s.Run(time.Hour))
-	require.Equal(t, 0, s.Outcome.Code, fmt.Sprint(s.Outcome))
+	s.then(func() { s.Leave(0, 8) })
+	s.complete(t, time.Hour)
 }

@@ -25,7 +25,6 @@ func tupleOf(node, rank uint32) fabric.Tuple {
 type lookups struct {
 	*World
 	t        *testing.T
-	cfg      Config
 	asked    int
 	answered int
 	negative map[rankwire.Answered]int
@@ -56,7 +55,7 @@ func answers(t *testing.T, cfg Config) *lookups {
 			t.Fatalf("rank %d asked for %d and got %v", rank, a.Rank, tuple)
 		}
 	}
-	l.cfg, l.World = cfg, New(cfg)
+	l.World = New(cfg)
 	return l
 }
 
@@ -84,8 +83,7 @@ func lookup(t *testing.T, cfg Config, ask func(rank uint32) []uint32) *lookups {
 
 func (l *lookups) run() {
 	l.t.Helper()
-	require.NoError(l.t, l.Run(time.Hour))
-	require.Equal(l.t, 0, l.Outcome.Code)
+	l.complete(l.t, time.Hour)
 	require.Equal(l.t, l.asked, l.answered)
 }
 
@@ -280,8 +278,7 @@ func TestCollectiveCostsTwoMessagesPerEdge(t *testing.T) {
 				}
 			})
 		}
-		require.NoError(t, w.Run(time.Hour))
-		require.Equal(t, 0, w.Outcome.Code)
+		w.complete(t, time.Hour)
 		require.Equal(t, 6*nodes, w.Sent[rankwire.KindCollect], shape)
 		require.Equal(t, 6*nodes, w.Sent[rankwire.KindRelease], shape)
 		require.Len(t, got, size)

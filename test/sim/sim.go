@@ -47,9 +47,7 @@ type Config struct {
 	BulkFetched func(node, fence uint32, values frame.Values)
 	// Mute says that a node does not answer questions.
 	Mute func(node uint32) bool
-	// Deaf says that the session to a node fails.
-	Deaf func(node uint32) bool
-	// Takes, in place of Session and Deaf, is how long a session takes, and whether
+	// Takes, in place of Session, is how long a session takes, and whether
 	// it comes up then. The root's own machine is host "root".
 	Takes func(parent, host string) (time.Duration, bool)
 	// Jitter is what a message may take beyond Hop; messages of one link keep their order.
@@ -60,8 +58,6 @@ type Config struct {
 	Daemon func(node uint32, e core.StartDaemons) time.Duration
 	// ToMember gets what agents tell members of sessions.
 	ToMember func(node uint32, e core.TellMember)
-	// DaemonResumed is called when a daemon of a node may print again.
-	DaemonResumed func(node uint32, e core.ResumeDaemon)
 	// Stepped is called after each step of an agent.
 	Stepped func(a *agent, ev core.Event, effects []core.Effect)
 }

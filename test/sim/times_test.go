@@ -67,7 +67,7 @@ func TestTimesOfAFailedLaunch(t *testing.T) {
 	cfg := plan(8, 1, "flat")
 	cfg.Job.Launch.Timed = true
 	cfg.Silent = func(uint32) bool { return true }
-	cfg.Deaf = func(node uint32) bool { return node == 5 }
+	cfg.Takes = func(_, host string) (time.Duration, bool) { return cfg.Session, host != cfg.Nodes.At(5).Host }
 	w := New(cfg)
 	require.NoError(t, w.Run(time.Minute))
 	require.Len(t, w.Outcome.Times, 8)

@@ -156,9 +156,7 @@ func TestToolsOfResizingJob(t *testing.T) {
 			s.collective(rankwire.Resizing)
 			s.collective(rankwire.Resizing)
 			s.then(func() {
-				for node := 4; node < 10; node++ {
-					s.Leave(uint32(node))
-				}
+				s.Leave(4, 10)
 				s.nodes = 4
 			})
 			works(&first, 4, leaves)
@@ -170,13 +168,8 @@ func TestToolsOfResizingJob(t *testing.T) {
 			s.collective(rankwire.Resizing)
 			s.then(func() { s.nodes += 2 })
 			use(6)
-			s.then(func() {
-				for node := range s.nodes {
-					s.Leave(uint32(node))
-				}
-			})
-			require.NoError(t, s.Run(time.Hour))
-			require.Equal(t, 0, s.Outcome.Code, "%v", s.Reports)
+			s.then(func() { s.Leave(0, s.nodes) })
+			s.complete(t, time.Hour)
 			for _, r := range s.Reports {
 				_, failed := r.(wire.Fault)
 				require.False(t, failed, "%v", r)
