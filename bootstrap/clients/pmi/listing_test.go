@@ -2,6 +2,7 @@ package pmi
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -50,10 +51,7 @@ func TestSetsAgainstSlotsOneByOne(t *testing.T) {
 			}
 		}
 		for slot := range job.Slot(64) {
-			in := false
-			for _, s := range both {
-				in = in || s.first <= slot && slot < s.end
-			}
+			in := slices.ContainsFunc(both, func(s span) bool { return s.first <= slot && slot < s.end })
 			require.Equal(t, inA[slot] || inB[slot], in)
 			if in {
 				total++

@@ -2,6 +2,7 @@ package pmi
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -88,9 +89,7 @@ func (o *owner) serve(rank int, r Request) {
 		}
 		waiting := o.fenced
 		o.fenced = nil
-		for k, v := range o.staged {
-			o.kvs[k] = v
-		}
+		maps.Copy(o.kvs, o.staged)
 		for _, rank := range waiting {
 			o.answer(rank, Answer{})
 		}

@@ -210,19 +210,18 @@ func TestNames(t *testing.T) {
 	require.Contains(t, c.speak(0, "cmd=lookup_name service=s\n"), "rc=1")
 }
 
-// testCommand returns a PMI-2 command: the length of text in six columns, then text.
-func testCommand(text string) string { return fmt.Sprintf("%6d%s", len(text), text) }
-
 // PMI-2: the ring's neighbours and sums, and attributes of the node, which may
 // be waited for.
 func TestServerPMI2(t *testing.T) {
 	c := newCluster(t, 0, job.Share{Nodes: 2, Ranks: 2})
 	for rank := range c.job.Size {
 		c.speak(rank, "cmd=init pmi_version=2 pmi_subversion=0\n")
-		require.Contains(t, c.speak(rank, "%s", testCommand(fmt.Sprintf("cmd=fullinit;pmijobid=j;pmirank=%d;threaded=FALSE;", rank))), "rc=0")
+		init := fmt.Sprintf("cmd=fullinit;pmijobid=j;pmirank=%d;threaded=FALSE;", rank)
+		require.Contains(t, c.speak(rank, "%s", frameOf(init)), "rc=0")
 	}
 	for rank := range c.job.Size {
-		c.speak(rank, "%s", testCommand(fmt.Sprintf("cmd=ring;ring-count=%d;ring-left=L%d;ring-right=R%d;", rank+1, rank, rank)))
+		ring := fmt.Sprintf("cmd=ring;ring-count=%d;ring-left=L%d;ring-right=R%d;", rank+1, rank, rank)
+		c.speak(rank, "%s", frameOf(ring))
 		if rank+1 < c.job.Size {
 			require.Empty(t, c.received)
 		}
@@ -231,10 +230,10 @@ func TestServerPMI2(t *testing.T) {
 		require.Contains(t, c.hear(uint32(rank)), want)
 	}
 	c.hear(3)
-	require.Empty(t, c.speak(0, "%s", testCommand("cmd=info-getnodeattr;key=a;wait=TRUE;")))
-	require.Contains(t, c.speak(1, "%s", testCommand("cmd=info-putnodeattr;key=a;value=v;")), "rc=0")
+	require.Empty(t, c.speak(0, "%s", frameOf("cmd=info-getnodeattr;key=a;wait=TRUE;")))
+	require.Contains(t, c.speak(1, "%s", frameOf("cmd=info-putnodeattr;key=a;value=v;")), "rc=0")
 	require.Contains(t, c.hear(0), "value=v;")
-	require.Contains(t, c.speak(2, "%s", testCommand("cmd=info-getnodeattr;key=a;wait=FALSE;")), "found=FALSE")
+	require.Contains(t, c.speak(2, "%s", frameOf("cmd=info-getnodeattr;key=a;wait=FALSE;")), "found=FALSE")
 }
 
 // Others wait for who has not finalized, also if it has aborted; who says nonsense is named and not

@@ -20,6 +20,15 @@ func (c *cluster) put(rank uint32, key, value string) {
 	require.Contains(c.t, c.speak(rank, "cmd=put kvsname=kvs_j key=%s value=%s\n", key, value), "rc=0")
 }
 
+// putAll lets each rank put a key that has its number, and all pass a fence.
+func (c *cluster) putAll(keyFormat, value string) {
+	c.t.Helper()
+	for rank := range c.job.Size {
+		c.put(rank, fmt.Sprintf(keyFormat, rank), value)
+	}
+	c.fence()
+}
+
 func (c *cluster) get(rank uint32, key string) (value string, found bool) {
 	c.t.Helper()
 	text := c.speak(rank, "cmd=get kvsname=kvs_j key=%s\n", key)
@@ -74,19 +83,20 @@ func TestValuesAcrossRings(t *testing.T) {
 		c := newClusterOf(t, how, 0, job.Share{Nodes: 2, Ranks: 1})
 		all := func(format string, args ...any) {
 			for rank := range c.job.Size {
-				c.speak(rank, "%s", testCommand(fmt.Sprintf(format, args...)))
+				c.speak(rank, "%s", frameOf(fmt.Sprintf(format, args...)))
 			}
 			c.hear(0)
 		}
 		for rank := range c.job.Size {
 			c.speak(rank, "cmd=init pmi_version=2 pmi_subversion=0\n")
-			c.speak(rank, "%s", testCommand(fmt.Sprintf("cmd=fullinit;pmijobid=j;pmirank=%d;threaded=FALSE;", rank)))
+			c.speak(rank, "%s", frameOf(fmt.Sprintf("cmd=fullinit;pmijobid=j;pmirank=%d;threaded=FALSE;", rank)))
 		}
 		for round := range 3 {
-			c.speak(0, "%s", testCommand(fmt.Sprintf("cmd=kvs-put;key=k;value=v%d;", round)))
+			c.speak(0, "%s", frameOf(fmt.Sprintf("cmd=kvs-put;key=k;value=v%d;", round)))
 			all("cmd=ring;ring-count=1;ring-left=a;ring-right=b;")
 			all("cmd=kvs-fence;")
-			require.Contains(t, c.speak(1, "%s", testCommand("cmd=kvs-get;jobid=j;srcid=-1;key=k;")), fmt.Sprintf("value=v%d;", round), name)
+			got := c.speak(1, "%s", frameOf("cmd=kvs-get;jobid=j;srcid=-1;key=k;"))
+			require.Contains(t, got, fmt.Sprintf("value=v%d;", round), name)
 		}
 	}
 }
@@ -96,10 +106,7 @@ func TestValuesAcrossRings(t *testing.T) {
 // time ask once.
 func TestQuestionsThatAreNotAsked(t *testing.T) {
 	c := newClusterOf(t, policies["lazy"], 0, job.Share{Nodes: 3, Ranks: 2}).start()
-	for rank := range c.job.Size {
-		c.put(rank, fmt.Sprintf("bc-%d", rank), "v")
-	}
-	c.fence()
+	c.putAll("bc-%d", "v")
 	for _, key := range []string{"none", "bc-6", "bc-", "bc-00", "bc-1-", "bc-99999999999999999999", "bc--1", "1", "bc-16777217"} {
 		_, found := c.get(0, key)
 		require.False(t, found, key)
@@ -196,10 +203,7 @@ func TestLearning(t *testing.T) {
 // Few ranks that need few values never fetch in bulk: seven questions are nothing.
 func TestFewQuestionsFetchNoBulk(t *testing.T) {
 	c := newClusterOf(t, policies["learning"], 0, job.Share{Nodes: 9, Ranks: 1}).lists().start()
-	for rank := range c.job.Size {
-		c.put(rank, fmt.Sprintf("k%d", rank), "v")
-	}
-	c.fence()
+	c.putAll("k%d", "v")
 	for rank := range c.job.Size {
 		c.wants(fmt.Sprintf("k%d", rank), "v")
 	}
@@ -210,10 +214,7 @@ func TestFewQuestionsFetchNoBulk(t *testing.T) {
 // A client that dies while it waits for a bulk fetch does not keep others waiting.
 func TestDeadClientWaitsForNothing(t *testing.T) {
 	c := newClusterOf(t, policies["learning"], 0, job.Share{Nodes: 10, Ranks: 2}).lists().start()
-	for rank := range c.job.Size {
-		c.put(rank, fmt.Sprintf("k%d", rank), "v")
-	}
-	c.fence()
+	c.putAll("k%d", "v")
 	for i := range uint32(8) {
 		c.get(0, fmt.Sprintf("k%d", 2+i))
 	}
