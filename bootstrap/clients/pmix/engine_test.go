@@ -21,16 +21,11 @@ type peer struct {
 func usual(version, dialect string) *trace {
 	c := Join{Proc: Proc{"ns", 1}, Version: version, Dialect: dialect, Store: "hash", UID: 1000, GID: 100}
 	tr := &trace{client: c, header: make([]byte, headerSize)}
-	tr.sign()
-	return tr
-}
-
-// sign writes the header of the handshake.
-func (tr *trace) sign() {
 	for i := range 8 {
 		tr.header[i] = 0xff
 	}
 	binary.NativeEndian.PutUint32(tr.header[8:], uint32(len(tr.hello())-headerSize))
+	return tr
 }
 
 func newPeer(t testing.TB, version, dialect string) *peer {

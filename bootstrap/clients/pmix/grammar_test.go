@@ -40,13 +40,7 @@ func show(v any) any {
 	return nil
 }
 
-func items[T item[T]](l List[T]) any {
-	var all []T
-	for i := range l.All() {
-		all = append(all, i)
-	}
-	return all
-}
+func items[T item[T]](l List[T]) []T { return slices.Collect(l.All()) }
 
 // top writes items at the top level, as clients do.
 type top struct{ *writer }
@@ -63,12 +57,6 @@ func (w top) keys(keys ...string) {
 	for _, key := range keys {
 		w.text(key)
 	}
-}
-
-// rangeOf and the like are values of small types.
-func rangeOf(r Range) Value { return Value{Type: TypeRange, content: []byte{byte(r)}} }
-func persistenceOf(p Persistence) Value {
-	return Value{Type: TypePersistence, content: []byte{byte(p)}}
 }
 
 // sayings has each command that becomes a request, with all of its fields.
@@ -158,9 +146,9 @@ func attrsOf(keys ...string) List[Attr] {
 		case keyTimeout:
 			v = IntValue(3)
 		case keyRange:
-			v = rangeOf(RangeGlobal)
+			v = Value{Type: TypeRange, content: []byte{byte(RangeGlobal)}}
 		case keyPersistence:
-			v = persistenceOf(PersistFirstRead)
+			v = Value{Type: TypePersistence, content: []byte{byte(PersistFirstRead)}}
 		}
 		attrs = append(attrs, Attr{key, 1, v})
 	}
@@ -231,7 +219,8 @@ func TestRequests(t *testing.T) {
 
 // contents lets go-cmp compare what requests have, whatever the encoding of the message was.
 var contents = cmp.Options{
-	contentsOf[Text](), contentsOf[Proc](), contentsOf[Attr](), contentsOf[App](), contentsOf[Question](),
+	cmp.Transformer("List", items[Text]), cmp.Transformer("List", items[Proc]), cmp.Transformer("List", items[Attr]),
+	cmp.Transformer("List", items[App]), cmp.Transformer("List", items[Question]),
 	cmp.Transformer("Value", func(v Value) string { return string(v.Append(nil)) }),
 	cmp.Transformer("Pairs", func(p Pairs) (all []Attr) {
 		for key, v := range p.All() {
@@ -239,10 +228,6 @@ var contents = cmp.Options{
 		}
 		return all
 	}),
-}
-
-func contentsOf[T item[T]]() cmp.Option {
-	return cmp.Transformer("List", func(l List[T]) []T { return slices.Collect(l.All()) })
 }
 
 func TestLookupDefaults(t *testing.T) {
