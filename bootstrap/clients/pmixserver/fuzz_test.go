@@ -7,37 +7,26 @@ import (
 	"ibrun/bootstrap/clients/pmix/pmixtest"
 	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
+	"ibrun/test/fuzzed"
 )
 
-// script is what a fuzzer chooses: bytes, of which none left are 0.
-type script struct{ b []byte }
-
-func (s *script) next() byte {
-	if len(s.b) == 0 {
-		return 0
-	}
-	n := s.b[0]
-	s.b = s.b[1:]
-	return n
-}
-
 // field is a field of some kind, mostly one that makes sense.
-func (s *script) field(w *world) []byte {
+func field(s *fuzzed.Input, w *world) []byte {
 	ns := Namespace(w.job)
-	key := string(rune('a' + s.next()%4))
-	switch s.next() % 12 {
+	key := string(rune('a' + s.Byte()%4))
+	switch s.Byte() % 12 {
 	case 0:
-		return pmixtest.U32(uint32(s.next() % 6))
+		return pmixtest.U32(uint32(s.Byte() % 6))
 	case 1:
 		return pmixtest.Text(ns)
 	case 2:
 		return pmixtest.Text(key)
 	case 3:
-		return pmixtest.Procs(ns, uint32(s.next()%5), uint32(s.next()%5))
+		return pmixtest.Procs(ns, uint32(s.Byte()%5), uint32(s.Byte()%5))
 	case 4:
 		return pmixtest.Procs(ns, pmixtest.Wildcard)
 	case 5:
-		return pmixtest.AllProcs(pmixtest.Procs(ns, uint32(s.next()%4)), pmixtest.Procs("other", 0))
+		return pmixtest.AllProcs(pmixtest.Procs(ns, uint32(s.Byte()%4)), pmixtest.Procs("other", 0))
 	case 6:
 		return pmixtest.Attrs(word(key, "v"), pmixtest.Is("pmix.wait"))
 	case 7:
@@ -45,9 +34,9 @@ func (s *script) field(w *world) []byte {
 	case 8:
 		return pmixtest.Keys(key, key)
 	case 9:
-		return pmixtest.Values(pmix.Scope(s.next()%4), word(key, "v"))
+		return pmixtest.Values(pmix.Scope(s.Byte()%4), word(key, "v"))
 	case 10:
-		return []byte{s.next(), s.next()}
+		return []byte{s.Byte(), s.Byte()}
 	default:
 		return pmixtest.Attrs()
 	}
@@ -62,32 +51,33 @@ func FuzzServer(f *testing.F) {
 	f.Add([]byte("\x01\x00\x00\x01\x01\x00\x00\x03\x02\x04\x00\x0b\x00\x03\x02\x00\x04\x00\x0b"))
 	f.Add([]byte("\x00\x00\x00\x02\x0a\x02\x05\x00\x00\x0b\x00\x18\x03\x02\x02\x04\x07\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		s := &script{b[:min(len(b), 400)]}
+		b = b[:min(len(b), 400)]
+		s := (*fuzzed.Input)(&b)
 		w := newWorld(t, 2, 2)
 		var open []*client
-		for len(s.b) > 0 {
-			switch what := s.next() % 8; {
+		for len(*s) > 0 {
+			switch what := s.Byte() % 8; {
 			case what == 0 || len(open) == 0:
-				rank := uint32(s.next() % 4)
+				rank := uint32(s.Byte() % 4)
 				c := w.connect(w.nodeOf(rank), Namespace(w.job), rank)
 				c.hello()
 				open = append(open, c)
 			case what < 5:
-				c := open[int(s.next())%len(open)]
-				command := s.next() % 30
+				c := open[int(s.Byte())%len(open)]
+				command := s.Byte() % 30
 				var fields [][]byte
-				for range s.next() % 5 {
-					fields = append(fields, s.field(w))
+				for range s.Byte() % 5 {
+					fields = append(fields, field(s, w))
 				}
 				c.send(c.Request(command, fields...))
 			case what == 5:
-				open[int(s.next())%len(open)].close()
+				open[int(s.Byte())%len(open)].close()
 			case what == 6:
-				w.deliver(job.Slot(s.next()%4), rankwire.Name{ID: uint32(s.next()), Port: "p", Done: true})
-				w.deliver(job.Slot(s.next()%4), rankwire.JobSpawned{Namespace: "n"})
+				w.deliver(job.Slot(s.Byte()%4), rankwire.Name{ID: uint32(s.Byte()), Port: "p", Done: true})
+				w.deliver(job.Slot(s.Byte()%4), rankwire.JobSpawned{Namespace: "n"})
 				w.drain()
 			default:
-				open[int(s.next())%len(open)].send([]byte{s.next(), s.next(), s.next()})
+				open[int(s.Byte())%len(open)].send([]byte{s.Byte(), s.Byte(), s.Byte()})
 			}
 		}
 		for i := range w.servers {

@@ -2,6 +2,7 @@ package pmixserver
 
 import (
 	"encoding/binary"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -206,12 +207,8 @@ func TestJoin(t *testing.T) {
 	other := rankwire.Parcel{From: 3, To: rankwire.Everyone, Value: []byte{holdsGroup, 1}}
 	low := Join(rankwire.NewParcels(parcel(1, 2), other, parcel(0, 2)))
 	high := Join(low.Join(Join(rankwire.NewParcels(parcel(2, 2), parcel(3, 2)))))
-	var all []rankwire.Parcel
-	for p := range high.All() {
-		all = append(all, p)
-	}
 	require.Equal(t, []rankwire.Parcel{
 		other, {From: 0, To: rankwire.Everyone, Value: appendRuns([]byte{holdsNews}, []job.SlotRun{{End: 4, Number: 2}})},
-	}, all)
+	}, slices.Collect(high.All()))
 	require.Equal(t, high, Join(high))
 }

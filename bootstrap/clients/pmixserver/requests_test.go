@@ -86,13 +86,11 @@ func app(command string, argv, env []string, dir string, ranks int32) []byte {
 	add := func(s string) { b = append(b, pmixtest.Text(s)[1:]...) }
 	number := func(n int) { b = append(b, pmixtest.Status(pmix.Status(n))[1:]...) }
 	add(command)
-	number(len(argv))
-	for _, s := range argv {
-		add(s)
-	}
-	number(len(env))
-	for _, s := range env {
-		add(s)
+	for _, list := range [][]string{argv, env} {
+		number(len(list))
+		for _, s := range list {
+			add(s)
+		}
 	}
 	add(dir)
 	number(int(ranks))
@@ -122,14 +120,10 @@ func TestSpawn(t *testing.T) {
 	both := pmix.PairsOf(pmixtest.Is("pmix.spawned"), pmix.Attr{Key: "pmix.parent", Value: parent})
 	require.Contains(t, told, string(both.Bytes))
 	require.NotContains(t, string(c.ask(pmixtest.GetJob).Body), "pmix.parent")
-	var commands []rankwire.Command
-	for command := range asked.Commands.All() {
-		commands = append(commands, command)
-	}
 	require.Equal(t, []rankwire.Command{
 		{Argv: rankwire.NewStrings("/bin/a", "-x"), Env: rankwire.NewStrings("E=1"), Ranks: 3, Dir: "/d"},
 		{Argv: rankwire.NewStrings("b"), Env: rankwire.NewStrings(), Ranks: 1},
-	}, commands)
+	}, slices.Collect(asked.Commands.All()))
 	w.deliver(1, rankwire.JobSpawned{Rank: 1, JobID: "j", Namespace: "new"})
 	w.drain()
 	r := gives(t, pmix.Done, first)

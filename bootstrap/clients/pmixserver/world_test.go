@@ -2,6 +2,7 @@ package pmixserver
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -228,17 +229,13 @@ func (w *world) unpark(gone map[job.Slot]rankwire.Answered) {
 }
 
 func (w *world) collect(m rankwire.Collect) {
-	parcels := w.joined[m.Op]
-	for p := range m.Parcels.All() {
-		parcels = append(parcels, p)
-	}
-	w.joined[m.Op] = parcels
+	w.joined[m.Op] = slices.AppendSeq(w.joined[m.Op], m.Parcels.All())
 	for slot := range job.Slot(w.job.Size) {
 		if w.ops[slot] < m.Op {
 			return
 		}
 	}
-	all := Join(rankwire.NewParcels(parcels...))
+	all := Join(rankwire.NewParcels(w.joined[m.Op]...))
 	for slot := range job.Slot(w.job.Size) {
 		w.deliver(slot, rankwire.Release{Op: m.Op, Parcels: all})
 	}
