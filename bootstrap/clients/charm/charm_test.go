@@ -11,27 +11,14 @@ import (
 	"ibrun/bootstrap/ccs"
 )
 
-// initnode is what a program of a generation says: process 5 with data port 4242 and an address
-// that it has guessed.
-func initnode(g Generation) []byte {
-	words := map[Generation][]uint32{
-		Gen65: {5, 0, 4242, 0}, Gen67: {5, 0, 0, 4242, 0}, Gen69: {5, 8, 4, 2, 0, 0, 0, 4242, 0},
-	}[g]
-	var b []byte
-	for _, w := range words {
-		b = binary.BigEndian.AppendUint32(b, w)
-	}
-	return append(b, 10, 0, 0, 7)
-}
-
 func TestInit(t *testing.T) {
 	for _, g := range []Generation{Gen65, Gen67, Gen69} {
-		in, err := ParseInit(initnode(g))
+		in, err := ParseInit(testInitNode(g, 5))
 		require.NoError(t, err, g)
-		require.Equal(t, Init{g, 5, 4242}, in)
-		_, err = ParseInit(initnode(g)[1:])
+		require.Equal(t, Init{g, 5, 4005}, in)
+		_, err = ParseInit(testInitNode(g, 5)[1:])
 		require.ErrorIs(t, err, ErrInit)
-		b := initnode(g)
+		b := testInitNode(g, 5)
 		binary.BigEndian.PutUint32(b[len(b)-12:], 0)
 		_, err = ParseInit(b)
 		require.ErrorIs(t, err, ErrNoPort, "%v", g)

@@ -19,8 +19,7 @@ func (w *world) since(n int) string { return strings.Join(w.trace[n:], "\n") }
 // Each rank of a node joins the table, and one of them brings the node's part: an edge of the tree
 // carries one message each way, and no more parcels than there are nodes.
 func TestOnePartOfANode(t *testing.T) {
-	w := newWorld(3, 4, nil)
-	w.start(Gen69)
+	w := newWorld(3, 4, nil).start(Gen69)
 	require.Len(t, w.joined[1], 3)
 	require.Equal(t, 12, strings.Count(w.since(0), "<- initnodetab"))
 	require.Len(t, w.servers[0].table.pes, 12)
@@ -30,8 +29,7 @@ func TestOnePartOfANode(t *testing.T) {
 // The exit code of a job is that of its last process that has one; those of all are as they said,
 // and what their programs end with says nothing.
 func TestEndingCodes(t *testing.T) {
-	w := newWorld(2, 2, nil)
-	w.start(Gen69)
+	w := newWorld(2, 2, nil).start(Gen69)
 	for slot, code := range []string{"0", "5", "7", "0"} {
 		_, ended := w.of(job.Slot(slot)).Code(job.Slot(slot))
 		require.False(t, ended)
@@ -50,8 +48,7 @@ func TestEndingCodes(t *testing.T) {
 	w.obey(w.servers[0], w.servers[0].Exited(0, true))
 	require.Empty(t, w.trace[n:])
 	for code, want := range map[string]uint8{"256": 1, "-1": 255, "": 0, "x": 0} {
-		w := newWorld(1, 1, nil)
-		w.start(Gen65)
+		w := newWorld(1, 1, nil).start(Gen65)
 		w.sends(0, Ending, []byte(code)...)
 		got, _ := w.servers[0].Code(0)
 		require.Equal(t, want, got, code)
@@ -60,8 +57,7 @@ func TestEndingCodes(t *testing.T) {
 
 // A program that ends by itself while others wait for it ends the job.
 func TestEndsWithoutEnding(t *testing.T) {
-	w := newWorld(1, 2, nil)
-	w.start(Gen69)
+	w := newWorld(1, 2, nil).start(Gen69)
 	n := len(w.trace)
 	w.obey(w.servers[0], w.servers[0].Exited(1, false))
 	require.Empty(t, w.trace[n:], "its status says enough")
@@ -92,8 +88,7 @@ func TestStrangers(t *testing.T) {
 		}
 		require.Equal(t, 4, strings.Count(w.since(n), "<- initnodetab"), c.name)
 	}
-	w := newWorld(1, 1, nil)
-	w.start(Gen69)
+	w := newWorld(1, 1, nil).start(Gen69)
 	w.sends(0, "GET / HTTP/1")
 	require.Contains(t, w.since(0), "Warn", "rank 0 did it")
 	for _, early := range []string{Barrier, Barrier0, Ending} {
@@ -120,8 +115,7 @@ func TestDie(t *testing.T) {
 	clear(portless[len(portless)-12 : len(portless)-8])
 	w.sends(0, InitNode, portless...)
 	require.Contains(t, w.since(0), ErrNoPort.Error())
-	w = newWorld(1, 2, nil)
-	w.start(Gen69)
+	w = newWorld(1, 2, nil).start(Gen69)
 	w.sends(0, Barrier)
 	w.sends(1, Barrier0)
 	require.Contains(t, w.since(0), "in vain: they disagree")
@@ -151,8 +145,7 @@ func TestLyingParts(t *testing.T) {
 // Text is handed out a chunk at a time, whole and in order; a program that prints faster than it is
 // taken is not read meanwhile, and the end of a rank waits for its text.
 func TestText(t *testing.T) {
-	w := newWorld(1, 1, nil)
-	w.start(Gen69)
+	w := newWorld(1, 1, nil).start(Gen69)
 	s := w.servers[0]
 	var want, got bytes.Buffer
 	var effects []Effect
@@ -200,8 +193,7 @@ func TestDescriptors(t *testing.T) {
 	require.Contains(t, w.since(n), "<- printdone")
 	require.False(t, w.servers[0].Prints(0))
 
-	w = newWorld(1, 1, func(j *job.Job) { j.Output.Merge = true })
-	w.start(Gen69)
+	w = newWorld(1, 1, func(j *job.Job) { j.Output.Merge = true }).start(Gen69)
 	w.sends(0, PrintErr, []byte("x\x00")...)
 	require.Contains(t, w.since(0), `0 prints 1 "x"`)
 }
@@ -209,8 +201,7 @@ func TestDescriptors(t *testing.T) {
 // A scanf waits for as much input as it eats; one that reads no input is told that there is none,
 // and the user why.
 func TestScanf(t *testing.T) {
-	w := newWorld(1, 2, nil)
-	w.start(Gen69)
+	w := newWorld(1, 2, nil).start(Gen69)
 	s := w.servers[0]
 	n := len(w.trace)
 	w.sends(0, Scanf, []byte("%d %s\x00")...)
@@ -227,8 +218,7 @@ func TestScanf(t *testing.T) {
 	w.sends(1, Scanf, []byte("%d\x00")...)
 	require.Equal(t, 1, strings.Count(w.since(n), "Warn"))
 	require.Equal(t, 2, strings.Count(w.since(n), "1 <- scanf-data 00"))
-	w = newWorld(1, 1, nil)
-	w.start(Gen69)
+	w = newWorld(1, 1, nil).start(Gen69)
 	w.sends(0, Scanf, []byte("%s\x00")...)
 	w.obey(w.servers[0], w.servers[0].Input(0, make([]byte, mostScanned), false))
 	require.Contains(t, w.since(0), "scanf-data", "more is not sent")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -139,9 +140,7 @@ func (w *world) core(s *Server, e ClientFrame, later func(func() []Effect)) {
 			trouble = "they disagree"
 		}
 		w.what[m.Op] = m.What
-		for p := range m.Parcels.All() {
-			w.joined[m.Op] = append(w.joined[m.Op], p)
-		}
+		w.joined[m.Op] = slices.AppendSeq(w.joined[m.Op], m.Parcels.All())
 		if w.count[m.Op]++; w.count[m.Op] == w.job.Size || trouble != "" {
 			for slot := range job.Slot(w.job.Size) {
 				out := rankwire.Release{Op: m.Op, What: m.What, Trouble: trouble}
@@ -174,7 +173,8 @@ func typeOfFrame(b []byte) (string, bool) {
 	return name, name != "" && name[0] >= 'a' && name[0] <= 'z'
 }
 
-// init is the data of initnode in a generation.
+// testInitNode returns the data of initnode in a generation. The data port of a process is 4000 more than its number,
+// and it has guessed its address.
 func testInitNode(g Generation, process uint32) []byte {
 	words := map[Generation][]uint32{
 		Gen65: {process, 0, 4000 + process, 0}, Gen67: {process, 0, 0, 4000 + process, 0},
@@ -187,17 +187,18 @@ func testInitNode(g Generation, process uint32) []byte {
 	return append(b, 192, 0, 2, 1)
 }
 
-func (w *world) start(g Generation) {
+// start lets all processes say initnode, and returns w.
+func (w *world) start(g Generation) *world {
 	for slot := range job.Slot(w.job.Size) {
 		w.sends(slot, InitNode, testInitNode(g, uint32(w.job.Layout.Rank(slot)))...)
 	}
+	return w
 }
 
 // A trace is all that happens in a job of two nodes, from initnode to the end, in each generation.
 func TestTraces(t *testing.T) {
 	for _, g := range []Generation{Gen65, Gen67, Gen69} {
-		w := newWorld(2, 2, nil)
-		w.start(g)
+		w := newWorld(2, 2, nil).start(g)
 		w.sends(1, Barrier)
 		w.sends(0, Print, []byte("hello\n\x00")...)
 		w.sends(2, PrintErrSyn, []byte("oh\n\x00")...)
