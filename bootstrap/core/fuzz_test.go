@@ -1,6 +1,7 @@
 package core
 
 import (
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -61,7 +62,7 @@ func (w *world) begin() {
 	}
 	w.drain()
 	for _, a := range w.agents {
-		for _, rank := range slices.Sorted(keys(a.alive)) {
+		for _, rank := range slices.Sorted(maps.Keys(a.alive)) {
 			if how == 2 {
 				w.post(a, RankFrame{rank, rankwire.Hello{}})
 				w.post(a, RankFrame{rank, rankwire.Publish{Tuple: fabric.Tuple{Kind: fabric.IB, LID: 1, Num: uint32(rank)}}})

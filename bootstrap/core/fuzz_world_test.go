@@ -1,6 +1,7 @@
 package core
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -252,13 +253,13 @@ func (w *world) leave(a *member) {
 	if a.parent != nil {
 		w.cutOff(a)
 	}
-	for _, l := range slices.Sorted(keys(a.children)) {
+	for _, l := range slices.Sorted(maps.Keys(a.children)) {
 		w.cutOff(a.children[l])
 	}
 }
 
 func (w *world) endRanks(a *member, signal uint8) {
-	for _, rank := range slices.Sorted(keys(a.alive)) {
+	for _, rank := range slices.Sorted(maps.Keys(a.alive)) {
 		w.exit(a, rank, job.Status{Kind: job.Signaled, Code: signal})
 	}
 }
@@ -312,15 +313,5 @@ func (w *world) told(a *member, e SendRank) {
 func (w *world) blamed(f wire.Fault) {
 	if strings.HasPrefix(f.Cause, "it sent what no agent sends") {
 		require.Equal(w.t, w.liar.name(), f.Host, "%v", f)
-	}
-}
-
-func keys[K comparable, V any](m map[K]V) func(func(K) bool) {
-	return func(yield func(K) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
 	}
 }

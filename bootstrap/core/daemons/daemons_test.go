@@ -18,8 +18,7 @@ func last(t *testing.T, effects []Effect) (ends *rankwire.DaemonEnds) {
 	for i := range effects {
 		if effects[i].Do == Ended {
 			require.Nil(t, ends)
-			ends = &rankwire.DaemonEnds{}
-			*ends = effects[i].Ends
+			ends = &effects[i].Ends
 		}
 	}
 	return ends

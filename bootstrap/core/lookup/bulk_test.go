@@ -19,7 +19,6 @@ func bulkBelow(root bool, children int) *subtree.Subtree {
 	return s
 }
 
-func requestBulk(fence uint32) BulkEffect { return BulkEffect{Do: RequestBulk, To: subtree.Up, Fence: fence} }
 func callBulk(to subtree.Link, fence uint32) BulkEffect {
 	return BulkEffect{Do: CallBulk, To: to, Fence: fence}
 }
