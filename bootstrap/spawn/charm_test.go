@@ -65,8 +65,7 @@ func TestMute(t *testing.T) {
 			got += string((<-events).(core.RankOutput).Data)
 		}
 		require.Equal(t, before[:min(len(before), 60000)], got)
-		_, err = theirs.WriteString("dropped\n")
-		require.NoError(t, err)
+		write(t, theirs, "dropped\n")
 		theirs.Close()
 		<-r.ended
 		require.Empty(t, events)

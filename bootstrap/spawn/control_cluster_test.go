@@ -29,8 +29,7 @@ func TestLastWords(t *testing.T) {
 	for range count {
 		words = frame.Append(words, rankwire.Later{})
 	}
-	_, err := program.Write(words)
-	require.NoError(t, err)
+	write(t, program, string(words))
 	time.AfterFunc(3*lastWords, func() { close(late) })
 	d.drain()
 	d.close()
@@ -48,8 +47,7 @@ func TestNextProgramWaits(t *testing.T) {
 		events <- ev
 	})
 	first := hello(t, rank)
-	_, err := first.Write(frame.Append(nil, rankwire.Finalize{}))
-	require.NoError(t, err)
+	write(t, first, string(frame.Append(nil, rankwire.Finalize{})))
 	require.NoError(t, first.Close())
 	second := hello(t, rank)
 	time.AfterFunc(5*lastWords, func() { close(late) })

@@ -86,8 +86,8 @@ func TestProgramsTakeTurns(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, rankwire.Wanted{}, m, "the refused one has changed nothing")
 
-	_, err = first.Write(frame.Append(frame.Append(nil, rankwire.Finalize{}), rankwire.Later{})) // and the socket stays open
-	require.NoError(t, err)
+	words := frame.Append(frame.Append(nil, rankwire.Finalize{}), rankwire.Later{})
+	write(t, first, string(words)) // and the socket stays open
 	require.Equal(t, core.RankFrame{Rank: 3, Msg: rankwire.Finalize{}}, next(t, events))
 	second := hello(t, rank)
 	require.Equal(t, core.RankFrame{Rank: 3, Msg: rankwire.Hello{}}, next(t, events))
@@ -103,23 +103,20 @@ func TestProgramsTakeTurns(t *testing.T) {
 func TestProgramsAndPMI(t *testing.T) {
 	events := make(chan Event, 100)
 	_, rank := entered(t, func(ev Event) { events <- ev })
-	_, err := rank.WriteString("cmd=init\n")
-	require.NoError(t, err)
+	write(t, rank, "cmd=init\n")
 	require.Equal(t, PMIBytes{3, []byte("cmd=init\n")}, next(t, events))
 	require.Contains(t, turnedAway(t, hello(t, rank)), "by PMI")
 
 	_, rank = entered(t, func(ev Event) { events <- ev })
 	for range 2 {
-		_, err = rank.WriteString("\x01\x02")
-		require.NoError(t, err)
+		write(t, rank, "\x01\x02")
 	}
 	require.Contains(t, next(t, events).(Warning).Text, `wrote something else to descriptor 3, which is its agent's: "\x01\x02`)
 	hello(t, rank)
 	require.Equal(t, core.RankFrame{Rank: 3, Msg: rankwire.Hello{}}, next(t, events))
-	_, err = rank.WriteString("cmd=init\n")
-	require.NoError(t, err)
+	write(t, rank, "cmd=init\n")
 	require.Contains(t, next(t, events).(Warning).Text, "cannot join after one of the package ibrun")
-	_, err = rank.Read(make([]byte, 1))
+	_, err := rank.Read(make([]byte, 1))
 	require.Error(t, err, "nobody waits for an answer")
 }
 

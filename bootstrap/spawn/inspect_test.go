@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	"ibrun/test/waitfor"
@@ -65,7 +66,7 @@ func TestLookAtAProgramInAShell(t *testing.T) {
 		look, lives = looks.At(c.Process.Pid)
 		return lives && look.Waits == "nanosleep"
 	})
-	t.Cleanup(func() { kill(look.worker) })
+	t.Cleanup(func() { _ = syscall.Kill(look.worker, syscall.SIGKILL) })
 	require.NotEqual(t, c.Process.Pid, look.worker)
 	require.Equal(t, byte('S'), look.State)
 	require.Positive(t, look.Memory)
@@ -73,12 +74,6 @@ func TestLookAtAProgramInAShell(t *testing.T) {
 	require.False(t, isGo(look.worker))
 	require.True(t, isGo(os.Getpid()))
 	require.Equal(t, "in nanosleep", Tool{}.Stack(look, 0))
-}
-
-func kill(pid int) {
-	if p, err := os.FindProcess(pid); err == nil {
-		_ = p.Kill()
-	}
 }
 
 // What computes waits for nothing, and is busy.

@@ -1,6 +1,7 @@
 package spawn
 
 import (
+	"io"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -28,7 +29,7 @@ func inTime(t *testing.T, out job.Output, prompts bool, print func(r *reader, to
 	})
 }
 
-func write(t *testing.T, to net.Conn, text string) {
+func write(t *testing.T, to io.Writer, text string) {
 	_, err := to.Write([]byte(text))
 	require.NoError(t, err)
 }

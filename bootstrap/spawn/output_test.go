@@ -46,8 +46,7 @@ func chunk(text string) Event { return core.RankOutput{Rank: 3, Stream: 1, Data:
 func TestOutputGathersLines(t *testing.T) {
 	_, events, to := printing(t, job.Output{}, true)
 	for _, piece := range []string{"h", "el", "lo\n"} {
-		_, err := to.WriteString(piece)
-		require.NoError(t, err)
+		write(t, to, piece)
 	}
 	require.Equal(t, chunk("hello\n"), next(t, events))
 }
@@ -65,8 +64,7 @@ func TestOutputWaitsForResume(t *testing.T) {
 		{"five\n", "five\n"},
 		{long[1:] + "\n", long[1:] + "\n"},
 	} {
-		_, err := to.WriteString(c.print)
-		require.NoError(t, err)
+		write(t, to, c.print)
 		require.Equal(t, chunk(c.comes), next(t, events))
 		require.Empty(t, events)
 		r.resume()

@@ -108,8 +108,7 @@ func TestPMIxCallersAreBounded(t *testing.T) {
 			closed++
 		}
 	}
-	_, err := rank.Write([]byte("more"))
-	require.NoError(t, err)
+	write(t, rank, "more")
 	require.Equal(t, "more", string(next(t, events).(PMIxBytes).Bytes))
 	s.PMIx.end(5)
 	require.IsType(t, PMIxClosed{}, next(t, events))
@@ -140,12 +139,10 @@ func TestPMIxAwaitsRoom(t *testing.T) {
 	for range answers {
 		s.PMIx.Send(number, make([]byte, mostQueued))
 	}
-	_, err := c.Write([]byte("second"))
-	require.NoError(t, err)
+	write(t, c, "second")
 	require.Equal(t, "second", string(next(t, events).(PMIxBytes).Bytes))
-	_, err = c.Write([]byte("third"))
-	require.NoError(t, err)
-	_, err = io.CopyN(io.Discard, c, answers/2*mostQueued)
+	write(t, c, "third")
+	_, err := io.CopyN(io.Discard, c, answers/2*mostQueued)
 	require.NoError(t, err)
 	require.Greater(t, queued(), mostQueued)
 	require.Empty(t, atThird, "it was read on")

@@ -39,8 +39,7 @@ func (p *port) dial(t *testing.T, words string) net.Conn {
 	c, err := net.Dial("tcp4", "127.0.0.1:"+strconv.Itoa(p.number))
 	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
-	_, err = c.Write([]byte(words))
-	require.NoError(t, err)
+	write(t, c, words)
 	return c
 }
 
@@ -123,8 +122,7 @@ func TestPortEndsWithTheRank(t *testing.T) {
 	_, second := dial(t, s, events, "b")
 	_, refused := s.PMI.BindID(first, id)
 	require.Empty(t, refused)
-	_, err := a.Write([]byte("last words"))
-	require.NoError(t, err)
+	write(t, a, "last words")
 	require.NoError(t, a.(*net.TCPConn).CloseWrite())
 	s.PMI.end(5)
 	s.PMI.end(4)
