@@ -118,9 +118,3 @@ func TestCompressedBinaryIsSent(t *testing.T) {
 	gone := func() bool { return len(left(t, other.cache())) == 0 }
 	waitfor.Require(t, "the shell has removed its files", gone)
 }
-
-func content(t *testing.T, file string) []byte {
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	return text
-}

@@ -189,8 +189,7 @@ func TestCachedCopy(t *testing.T) {
 				_ = syscall.Stat(n.cached(), &st) // 0: there is none
 				return st.Ino
 			}
-			right, err := os.ReadFile(n.cached())
-			require.NoError(t, err)
+			right := content(t, n.cached())
 			change := func(text []byte) func() {
 				return func() {
 					require.NoError(t, executable.Write(n.cached(), text))
@@ -227,9 +226,7 @@ func TestCachedCopy(t *testing.T) {
 				require.Equal(t, shipped, n.launch(t), c.name)
 				require.Equal(t, c.sent, before != inode(), c.name)
 				require.Equal(t, found, n.launch(t), c.name)
-				now, err := os.ReadFile(n.cached())
-				require.NoError(t, err)
-				require.Equal(t, right, now, c.name)
+				require.Equal(t, right, content(t, n.cached()), c.name)
 			}
 			require.Empty(t, left(t, n.cache()))
 			require.Empty(t, left(t, n.tmp))

@@ -115,6 +115,12 @@ func (n *node) launch(t *testing.T) []Phase {
 	return phases
 }
 
+func content(t *testing.T, file string) []byte {
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return text
+}
+
 // left are the files of a folder that are no binary.
 func left(t *testing.T, dir string) (names []string) {
 	entries, err := os.ReadDir(dir)

@@ -108,9 +108,7 @@ func TestShippingIsGivenUp(t *testing.T) {
 				cancel()
 				require.Error(t, <-ended)
 				require.NoError(t, os.WriteFile(at("go"), nil, 0o600))
-				text, err := os.ReadFile(at("shell"))
-				require.NoError(t, err)
-				pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+				pid, err := strconv.Atoi(strings.TrimSpace(string(content(t, at("shell")))))
 				require.NoError(t, err)
 				gone := func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 				waitfor.Require(t, "its shell ends", gone)

@@ -65,9 +65,8 @@ func stepped(t *testing.T, tasks map[string]string) (*Starter, map[string]*Targe
 	require.NoError(t, err)
 	s.Share(all)
 	return s, targets, func() []string {
-		text, err := os.ReadFile(filepath.Join(dir, "called"))
-		require.NoError(t, err)
-		return strings.Split(strings.TrimSpace(string(text)), "\n")
+		text := string(content(t, filepath.Join(dir, "called")))
+		return strings.Split(strings.TrimSpace(text), "\n")
 	}
 }
 
