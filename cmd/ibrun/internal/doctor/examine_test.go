@@ -181,10 +181,7 @@ func TestLibrary(t *testing.T) {
 			map[string]*fstest.MapFile{"etc/ld.so.cache": {Data: []byte("x\x00/opt/libibverbs.so.1\x00")}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			files := fstest.MapFS{}
-			for file, content := range c.files {
-				files[file] = content
-			}
+			files := fstest.MapFS(c.files)
 			require.Equal(t, c.want, Examine{Files: files, Machine: "x86_64", Libs: c.libs}.find())
 		})
 	}
