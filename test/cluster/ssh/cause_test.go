@@ -14,10 +14,6 @@ import (
 func TestCauses(t *testing.T) {
 	parallel(t, working)
 	c := own(t, cluster.Config{Nodes: 1})
-	on := func(command string) {
-		out, err := c.Exec(t.Context(), "node0001", "/bin/bash", "-c", command).CombinedOutput()
-		require.NoError(t, err, string(out))
-	}
 	for _, f := range []struct {
 		name, spoil, mend string
 		says              string
@@ -31,8 +27,8 @@ func TestCauses(t *testing.T) {
 	} {
 		for _, ssh := range []string{"native", "exec"} {
 			t.Run(f.name+", "+ssh, func(t *testing.T) {
-				on(f.spoil)
-				defer on(f.mend)
+				on(t, c, "node0001", "/bin/bash", "-c", f.spoil)
+				defer on(t, c, "node0001", "/bin/bash", "-c", f.mend)
 				o := ibrun(t, c, "--ssh", ssh, "--hosts", "node0001", "true")
 				require.Equal(t, 125, o.code, o.stderr)
 				require.Regexp(t, f.says, o.stderr)

@@ -50,9 +50,7 @@ func TestNothingToSee(t *testing.T) {
 	await(t, "the job runs", func() bool { return everywhere(t, c) == 3 })
 	secret := secretIn(t, spied)
 	for _, node := range c.Nodes() {
-		out, err := c.Exec(t.Context(), node, "ss", "-ltnpH").CombinedOutput()
-		require.NoError(t, err)
-		require.NotContains(t, string(out), "ibrun")
+		require.NotContains(t, on(t, c, node, "ss", "-ltnpH"), "ibrun")
 	}
 	found := false // whether the search has found the arguments of the rank, to be sure that it works
 	for _, f := range []string{"cmdline", "environ"} {

@@ -39,17 +39,13 @@ func parseHosts(t *testing.T, stdout string) (hosts []string, size int) {
 func TestLateBinding(t *testing.T) {
 	parallel(t, waiting)
 	c := own(t, cluster.Config{Nodes: 8})
-	on := func(node, command string) {
-		out, err := c.Exec(t.Context(), node, "sh", "-c", command).CombinedOutput()
-		require.NoError(t, err, string(out))
-	}
 	tell := []string{"-l", "sh", "-c", "echo $(hostname) $PMI_SIZE"}
 	run := func(args ...string) outcome { return ibrun(t, c, append(append(args, "-ppn", "2"), tell...)...) }
 	trees := [][]string{{"--tree", "greedy", "--batch", "1"}, {"--tree", "kary:2"}}
 
 	// No node can open sessions to others, so the front must start all agents.
 	for _, node := range c.Nodes() {
-		on(node,
+		on(t, c, node, "sh", "-c",
 			"mkdir -p /root/.ssh; printf 'Host *\nIdentityFile /dev/null\nIdentitiesOnly yes\n' > /root/.ssh/config")
 	}
 	o := run("--tree", "kary:2", "--hosts", "node[0001-0008]")
@@ -60,15 +56,16 @@ func TestLateBinding(t *testing.T) {
 	}
 	require.Equal(t, 1, strings.Count(o.stderr, "could not be reached from"), "want one message: %s", o.stderr)
 	for _, node := range c.Nodes() {
-		on(node, "rm /root/.ssh/config")
+		on(t, c, node, "rm", "/root/.ssh/config")
 	}
 
 	// A slow node must delay only its own ranks: its login shell waits until the ranks of all other nodes have run.
 	ran := filepath.Join(c.Shared(), "ran.")
-	on("node0002", "echo 'until [ $(ls "+ran+"* | wc -l) = 7 ]; do sleep 0.1; done 2>/dev/null' > /root/.bashrc")
+	on(t, c, "node0002", "sh", "-c",
+		"echo 'until [ $(ls "+ran+"* | wc -l) = 7 ]; do sleep 0.1; done 2>/dev/null' > /root/.bashrc")
 	o = ibrun(t, c, "--tree", "greedy", "--batch", "2", "--hosts", "node[0001-0008]", "sh", "-c", ": >"+ran+"$(hostname)")
 	require.Equal(t, 0, o.code, o.stderr)
-	on("node0002", "rm /root/.bashrc")
+	on(t, c, "node0002", "rm", "/root/.bashrc")
 
 	// The ranks of a dead node move to a spare, or are left out.
 	require.NoError(t, c.Kill("node0003"))

@@ -52,28 +52,25 @@ func TestShipping(t *testing.T) {
 	first := stamps()
 	require.Len(t, strings.Fields(first), 9, "each of 3 nodes has the binary, its digest and the compressed binary")
 	require.Equal(t, first, stamps())
-	on := func(node, command string) {
-		out, err := c.Exec(t.Context(), node, "sh", "-c", command).CombinedOutput()
-		require.NoError(t, err, string(out))
-	}
 	// A full disk or a crash can leave a truncated copy of the binary, which must be replaced. A truncated
 	// compressed binary must be replaced too: the agent of node0002 sends it to node0003.
 	await(t, "no agent runs the copy", func() bool { return everywhere(t, c) == 0 })
-	on("node0001", "for f in /root/.cache/ibrun/ibrun-????????????????; do : >$f; done")
-	on("node0002", "truncate -s 1000000 /root/.cache/ibrun/ibrun-????????????????.gz")
-	on("node0003", "for f in /root/.cache/ibrun/ibrun-????????????????; do truncate -s 1000000 $f; done")
+	on(t, c, "node0001", "sh", "-c", "for f in /root/.cache/ibrun/ibrun-????????????????; do : >$f; done")
+	on(t, c, "node0002", "sh", "-c", "truncate -s 1000000 /root/.cache/ibrun/ibrun-????????????????.gz")
+	on(t, c, "node0003", "sh", "-c",
+		"for f in /root/.cache/ibrun/ibrun-????????????????; do truncate -s 1000000 $f; done")
 	o = run("-v")
 	require.Equal(t, 0, o.code, o.stderr)
 	require.NotContains(t, o.stderr, "could not be reached")
 	require.Len(t, strings.Fields(stamps()), 9)
 	require.NotEqual(t, first, stamps())
 	// If the home directory is mounted with noexec, another folder is used.
-	on("node0002", "mount -t tmpfs -o noexec none /root/.cache")
+	on(t, c, "node0002", "mount", "-t", "tmpfs", "-o", "noexec", "none", "/root/.cache")
 	o = ibrun(t, c, "--hosts", "node[0001-0003]", "--tree", "chain", "hostname")
 	require.Equal(t, 0, o.code, o.stderr)
 	require.ElementsMatch(t, c.Nodes(), strings.Fields(o.stdout))
 	// If all folders are mounted with noexec, the error names them all.
-	on("node0003", "for d in /root /tmp /var/tmp /dev/shm; do mount -t tmpfs -o noexec none $d; done")
+	on(t, c, "node0003", "sh", "-c", "for d in /root /tmp /var/tmp /dev/shm; do mount -t tmpfs -o noexec none $d; done")
 	o = ibrun(t, c, "--hosts", "node[0001-0003]", "--tree", "flat", "true")
 	require.Equal(t, 125, o.code, o.stderr)
 	require.Regexp(t, `node0003 .* ship .*no folder can hold and run the agent: `+

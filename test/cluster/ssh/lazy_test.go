@@ -200,8 +200,7 @@ func TestNetworkLoses(t *testing.T) {
 	program := example(t, c, "examples/alltoall")
 	nft := func(words ...string) {
 		for _, node := range c.Nodes() {
-			out, err := c.Exec(t.Context(), node, append([]string{"nft"}, words...)...).CombinedOutput()
-			require.NoError(t, err, string(out))
+			on(t, c, node, append([]string{"nft"}, words...)...)
 		}
 	}
 	for _, one := range []struct{ inThousand, size, count int }{

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/test/launch"
 	"ibrun/test/product"
 	"ibrun/test/screen"
 	"ibrun/test/skip"
@@ -182,9 +183,7 @@ func requireNothingLeft(t *testing.T, c *cluster.Cluster) {
 // inOwnFolder creates a folder for control sockets. It returns a function that makes a command line of ibrun from
 // arguments. All these command lines use that folder, so ibrun ctl finds only the jobs that were started with them.
 func inOwnFolder(t *testing.T) func(args ...string) []string {
-	dir, err := os.MkdirTemp("", "ctl") // short: a socket's path has a limit
-	require.NoError(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := launch.SocketFolder(t)
 	return func(args ...string) []string {
 		return append([]string{"env", "XDG_RUNTIME_DIR=" + dir, program}, args...)
 	}

@@ -13,13 +13,13 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// on runs a command on a node and returns what it printed.
+// on runs a command on a node and returns what it printed. It fails the test if the command fails.
 func on(t *testing.T, c *cluster.Cluster, node string, argv ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	out, err := c.Exec(ctx, node, argv...).Output()
-	require.NoError(t, err, "%s: %v", node, argv)
+	out, err := c.Exec(ctx, node, argv...).CombinedOutput()
+	require.NoError(t, err, "%s: %v: %s", node, argv, out)
 	return string(bytes.TrimSpace(out))
 }
 

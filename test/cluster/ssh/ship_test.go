@@ -107,21 +107,17 @@ func TestHungShellsAreEnded(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, f.Close())
 	}
-	on := func(command string) {
-		out, err := c.Exec(t.Context(), "node0001", "sh", "-ec", command).CombinedOutput()
-		require.NoError(t, err, string(out))
-	}
-	on("mkdir " + home)
+	on(t, c, "node0001", "mkdir", home)
 	for _, called := range []string{headLine, headRoom, headBinary, ""} {
 		t.Run(called, func(t *testing.T) {
 			phase := "ship"
 			if called != "" {
 				require.NoError(t, slowHead(c, "node0001", home, called, "exec sleep 999"))
 			} else {
-				on("echo sleep 999 >" + home + "/.bashrc")
+				on(t, c, "node0001", "sh", "-c", "echo sleep 999 >"+home+"/.bashrc")
 				phase = "start"
 			}
-			on("chown -R 1234:1234 " + home)
+			on(t, c, "node0001", "chown", "-R", "1234:1234", home)
 			o := ibrun(t, c, "--launch-timeout", "8", "--hosts", "worker@node0001", "true")
 			require.Equal(t, 125, o.code, o.stderr)
 			require.Regexp(t, `node0001 .* `+phase+` .*(no answer from it|it took no more of the binary) in 8s`,
@@ -181,10 +177,9 @@ func TestOthersFileOnANode(t *testing.T) {
 				user    int
 				command string
 			}{{0, c.root}, {stranger, c.stranger}} {
-				as, command := fmt.Sprint(by.user), by.command
-				out, err := nodes.Exec(t.Context(), "node0001",
-					"setpriv", "--reuid="+as, "--regid="+as, "--clear-groups", "sh", "-ec", command).CombinedOutput()
-				require.NoError(t, err, string(out))
+				as := fmt.Sprint(by.user)
+				on(t, nodes, "node0001", "setpriv", "--reuid="+as, "--regid="+as, "--clear-groups",
+					"sh", "-ec", by.command)
 			}
 			o := ibrun(t, nodes, "--hosts", "node0001", "hostname")
 			require.Equal(t, 0, o.code, o.stderr)

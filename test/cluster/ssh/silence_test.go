@@ -20,11 +20,7 @@ import (
 func TestOneWay(t *testing.T) {
 	parallel(t, waiting)
 	c := own(t, cluster.Config{Nodes: 4})
-	nft := func(words string) {
-		out, err := c.Exec(t.Context(), "node0002", append([]string{"nft"},
-			strings.Fields(words)...)...).CombinedOutput()
-		require.NoError(t, err, string(out))
-	}
+	nft := func(words string) { on(t, c, "node0002", append([]string{"nft"}, strings.Fields(words)...)...) }
 	for _, one := range []struct{ name, what string }{
 		{"to the agents below", "tcp dport 22"},
 		{"to its parent", "tcp sport 22"},
@@ -78,11 +74,7 @@ func TestNoLaunch(t *testing.T) {
 			require.NoError(t, c.Cut(call.node))
 		}
 	}
-	gone := func(i int) {
-		await(t, calls[i].node+": nothing is left", func() bool { return len(ours(t, c, calls[i].node)) == 0 })
+	for _, call := range calls { // If the host of its parent still answers, an agent ends only after a minute.
+		await(t, call.node+": nothing is left", func() bool { return len(ours(t, c, call.node)) == 0 })
 	}
-	gone(0)
-	gone(1)
-	gone(2) // The host of its parent still answers, so the agent ends only after a minute.
-	gone(3)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/test/launch"
 	"ibrun/test/vcluster/cluster"
 )
 
@@ -41,9 +42,7 @@ func TestToolTree(t *testing.T) {
 	parallel(t, working)
 	c := shared(t, 4)
 	front, node := compiled(t, c, "front"), compiled(t, c, "node")
-	dir, err := os.MkdirTemp("", "ctl")
-	require.NoError(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := launch.SocketFolder(t)
 	for _, fanout := range []string{"1", "2"} {
 		got := run(t, c, "env", "XDG_RUNTIME_DIR="+dir, "IBRUN="+program, front, fanout, node, "node0004,node0002",
 			"node0001,node0003", "hostname").wait()
@@ -85,9 +84,8 @@ delete
 // the debugger lets ibrun go on. If the debugger is killed instead, the job must end and leave no stopped rank.
 func TestMPIR(t *testing.T) {
 	parallel(t, working)
-	if _, err := exec.LookPath("gdb"); err != nil {
-		require.NoError(t, err, "package gdb is needed")
-	}
+	_, err := exec.LookPath("gdb")
+	require.NoError(t, err, "package gdb is needed")
 	c := shared(t, 4)
 	for _, then := range []string{"continue", "kill"} {
 		dir := filepath.Join(c.Shared(), then)
@@ -122,16 +120,13 @@ func TestMPIR(t *testing.T) {
 			require.Contains(t, got.stdout, "exited normally")
 		}
 		await(t, "no rank is left", func() bool {
-			for _, row := range table {
+			return !slices.ContainsFunc(table, func(row []string) bool {
 				all, err := c.Processes(row[1])
 				require.NoError(t, err)
-				for _, p := range all {
-					if strings.HasPrefix(strings.Join(p.Argv, " "), "sleep 0.05") {
-						return false
-					}
-				}
-			}
-			return true
+				return slices.ContainsFunc(all, func(p cluster.Proc) bool {
+					return strings.HasPrefix(strings.Join(p.Argv, " "), "sleep 0.05")
+				})
+			})
 		})
 	}
 }

@@ -24,26 +24,18 @@ import (
 // Waiting ranks of these libraries use all CPU time, and the debugger must still reach all of them in time.
 func TestControlOfManyRanks(t *testing.T) {
 	c := shared(t, 16)
+	require.NotNil(t, libpmi.Image(), "the binary has no libpmi: run make libpmi")
 	programs := map[string]string{
-		"package ibrun": example(t, c, "test/cluster/talker"), "MPICH": mpiProgram(t, c), "Open MPI": openMPIProgram(t, c),
+		"package ibrun": example(t, c, "test/cluster/talker"),
+		"MPICH":         compiledBy(t, c, "mpicc.mpich", "packages mpich and libmpich-dev are needed"),
+		"Open MPI":      compiledBy(t, c, "mpicc.openmpi", "packages openmpi-bin and libopenmpi-dev are needed"),
 	}
 	controlOverNodes(t, c, 4, 2, programs)
 	controlOverNodes(t, c, 16, 16, programs)
 }
 
-// mpiProgram compiles the program of test/mpi with MPICH's compiler.
-func mpiProgram(t *testing.T, c *cluster.Cluster) string {
-	t.Helper()
-	return compiledBy(t, c, "mpicc.mpich", "packages mpich and libmpich-dev are needed")
-}
-
-// openMPIProgram compiles the program of test/mpi with Open MPI's compiler.
-func openMPIProgram(t *testing.T, c *cluster.Cluster) string {
-	t.Helper()
-	require.NotNil(t, libpmi.Image(), "the binary has no libpmi: run make libpmi")
-	return compiledBy(t, c, "mpicc.openmpi", "packages openmpi-bin and libopenmpi-dev are needed")
-}
-
+// compiledBy compiles the program of test/mpi with the compiler of an MPI library. If that fails, the message of the
+// test has need.
 func compiledBy(t *testing.T, c *cluster.Cluster, compiler, need string) string {
 	t.Helper()
 	path := filepath.Join(c.Shared(), compiler+".program")

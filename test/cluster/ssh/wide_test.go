@@ -77,12 +77,7 @@ func resizeOverNodes(t *testing.T, nodes, by, ppn int) {
 	ask("grow", fmt.Sprintf("node[%04d-%04d]", nodes+1, nodes+by))
 	ask("shrink", fmt.Sprint(by))
 	await(t, "nothing is left on nodes that have left", func() bool {
-		for _, node := range c.Nodes()[nodes:] {
-			if len(ours(t, c, node)) > 0 {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(c.Nodes()[nodes:], func(node string) bool { return len(ours(t, c, node)) > 0 })
 	})
 	o := j.wait()
 	require.Equal(t, 0, o.code, o.stderr)
