@@ -26,8 +26,7 @@ func (s *stage) with(t *testing.T) *stage {
 // whether it is unchanged.
 func (s *stage) decoy(node, path string) (intact func() bool) {
 	write := "mkdir -p " + filepath.Dir(path) + " && echo 'ten years of work' >" + path + " && chmod 600 " + path
-	out, err := s.by(victimID, node, "sh", "-c", write)
-	require.NoError(s.t, err, out)
+	s.succeed(victimID, node, "sh", "-c", write)
 	return func() bool { return s.root(node, "cat", path) == "ten years of work\n" }
 }
 
@@ -88,9 +87,7 @@ func requireRefused(t *testing.T, out string) {
 // onItsOwn runs a tool on a process of the attacker, where it succeeds.
 func onItsOwn(s *stage, tool string) string {
 	script := `"$0" :as sleep >/dev/null 2>&1 & "$0" :as ` + tool + ` $!; kill -9 $! 2>/dev/null; :`
-	out, err := s.by(attackerID, s.Nodes()[0], "sh", "-c", script, s.self)
-	require.NoError(s.t, err, out)
-	return out
+	return s.succeed(attackerID, s.Nodes()[0], "sh", "-c", script, s.self)
 }
 
 // secret is what a key looks like in text.
@@ -150,8 +147,7 @@ func pryFiles(s *stage, _ *job) {
 	for _, node := range s.Nodes()[:nodes] {
 		require.NotEmpty(s.t, s.root(node, "find", home+"/.cache", "-type", "f"), "the binary that was sent")
 		require.Empty(s.t, pry(node))
-		out, err := s.by(victimID, node, "sh", "-c", "umask 0; mkdir /dev/shm/open; echo >/dev/shm/open/file")
-		require.NoError(s.t, err, out)
+		s.succeed(victimID, node, "sh", "-c", "umask 0; mkdir /dev/shm/open; echo >/dev/shm/open/file")
 		require.Equal(s.t, "/dev/shm/open: done\n/dev/shm/open/file: done\n", pry(node), "a careless program's files")
 		s.root(node, "rm", "-r", "/dev/shm/open")
 	}
@@ -215,8 +211,7 @@ func attackEnds(s *stage, _ *job) {
 func provokeDisruption(s *stage) {
 	node := s.Nodes()[0]
 	_, endSleep := s.begin(node, "sleep")
-	out, err := s.by(attackerID, node, "touch", "/tmp/file")
-	require.NoError(s.t, err, out)
+	s.succeed(attackerID, node, "touch", "/tmp/file")
 	disrupt, end := s.begin(node, "disrupt", attackerID, "/nowhere")
 	s.await("a disruption kills and removes", func() bool {
 		said := disrupt.String()
