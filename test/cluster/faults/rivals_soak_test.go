@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -158,13 +159,8 @@ func (s *site) try(r rival, f trial) (text string, err error) {
 }
 
 // ofJob returns the processes of a job without the launcher and sessions, which sshd keeps for a node that is cut off.
-func (s *site) ofJob() (found []process) {
-	for _, p := range s.processes() {
-		if p.role != session && p.role != root {
-			found = append(found, p)
-		}
-	}
-	return found
+func (s *site) ofJob() []process {
+	return slices.DeleteFunc(s.processes(), func(p process) bool { return p.role == session || p.role == root })
 }
 
 // mostWords is the length of a message in the table, in bytes.
@@ -185,11 +181,8 @@ func firstWords(r rival, text string) string {
 	if line = plain.Text(strings.TrimPrefix(line, "ibrun: ")); len(line) > mostWords {
 		line = line[:mostWords] + "..."
 	}
-	return asCell(line)
+	return strings.ReplaceAll(line, "|", "\\|") // as Markdown has it in a cell
 }
-
-// asCell escapes the vertical bars of a text for a cell of a Markdown table.
-func asCell(text string) string { return strings.ReplaceAll(text, "|", "\\|") }
 
 // TestRivals applies the same twelve faults to all launchers. It prints what each does, and writes it to
 // out/rivals.md. No result fails the test.

@@ -194,13 +194,10 @@ func (s *site) until(ok func() bool) bool {
 }
 
 // of returns the processes of a role, on one host or on all hosts.
-func (s *site) of(role, host string) (found []process) {
-	for _, p := range s.processes() {
-		if p.role == role && (host == "" || host == p.host) {
-			found = append(found, p)
-		}
-	}
-	return found
+func (s *site) of(role, host string) []process {
+	return slices.DeleteFunc(s.processes(), func(p process) bool {
+		return p.role != role || host != "" && host != p.host
+	})
 }
 
 // at returns the process of a role on a host.
