@@ -77,30 +77,25 @@ func TestNestedIbrun(t *testing.T) {
 	t.Setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
 	t.Setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
 	for _, outer := range []string{"mpirun.openmpi --oversubscribe --bind-to none", "mpiexec.hydra"} {
+		inside := func(outerRanks string, args ...string) launch.Outcome {
+			c := command(t, args...)
+			c.Args = append(append(strings.Fields(outer), "-n", outerRanks, launch.Program), c.Args[1:]...)
+			path, err := exec.LookPath(c.Args[0])
+			require.NoError(t, err)
+			c.Path = path
+			return launch.Finish(t, c)
+		}
 		for library, path := range map[string]string{"libmpi": openMPI(t), "libmpich": mpich(t)} {
-			c := command(t, "-n", "2", path, "ring")
-			c.Args = append(append(strings.Fields(outer), "-n", "2", launch.Program), c.Args[1:]...)
-			c.Path = lookPath(t, c.Args[0])
-			o := launch.Finish(t, c)
+			o := inside("2", "-n", "2", path, "ring")
 			require.Equal(t, 0, o.Code, "%s, %s: %s", outer, library, o.Stderr)
 			require.Equal(t, 2, strings.Count(o.Stdout, "rank 1 of 2: ring\n"), "%s, %s: %s", outer, library,
 				o.Stdout)
 		}
-		c := command(t, "-n", "1", "--mpi", "none", "env")
-		c.Args = append(append(strings.Fields(outer), "-n", "1", launch.Program), c.Args[1:]...)
-		c.Path = lookPath(t, c.Args[0])
-		o := launch.Finish(t, c)
+		o := inside("1", "-n", "1", "--mpi", "none", "env")
 		require.Equal(t, 0, o.Code, o.Stderr)
 		require.Contains(t, o.Stdout, "\nIBRUN_RANK=0\n")
 		// With OMPI_MCA_orte_launch two jobs of ibrun under one mpirun would use the same shared memory and hang.
 		require.NotRegexp(t, `(?m)^(PMI_FD|PMI_PORT|PMIX_\w+|FLUX_\w+|OMPI_MCA_(ess\w*|orte_(hnp_uri|launch)))=`,
 			o.Stdout, outer)
 	}
-}
-
-func lookPath(t *testing.T, name string) string {
-	t.Helper()
-	path, err := exec.LookPath(name)
-	require.NoError(t, err)
-	return path
 }
