@@ -7,7 +7,7 @@ import (
 // directory is who has put which key, and in which fence, as all fences so far
 // have listed it. The zero value is empty.
 type directory struct {
-	sets  map[shape][]job.SlotRun // numbers are fences
+	sets  map[shape][]job.SlotRun // by shape, in order of slots; Number is the fence of the newest values
 	whole map[string]place
 }
 

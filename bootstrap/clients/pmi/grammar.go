@@ -167,11 +167,11 @@ func (e *Engine) put(c *command, m message) {
 	if bad == "" && key == mappingKey {
 		bad = "reserved key"
 	}
-	e.askUnless(bad, c, Put{key, value})
+	e.askOrRefuse(bad, c, Put{key, value})
 }
 
-// askUnless gives the owner a request, or refuses the command if something is bad.
-func (e *Engine) askUnless(bad string, c *command, r Request) {
+// askOrRefuse passes r to the owner if bad is empty. Otherwise, it refuses the command c with the reason bad.
+func (e *Engine) askOrRefuse(bad string, c *command, r Request) {
 	if bad != "" {
 		e.refuse(c, bad)
 		return
@@ -187,7 +187,7 @@ func (e *Engine) get(c *command, m message) {
 		e.own(c, e.cfg.Mapping)
 		return
 	}
-	e.askUnless(bad, c, Get{key})
+	e.askOrRefuse(bad, c, Get{key})
 }
 
 // wrong says what is wrong with a put or get; empty: nothing.
@@ -241,12 +241,12 @@ func (e *Engine) jobAttr(c *command, m message) {
 
 func (e *Engine) nodePut(c *command, m message) {
 	key, value := m.value("key"), m.value("value")
-	e.askUnless(e.wrongPair(key, value), c, NodePut{key, value})
+	e.askOrRefuse(e.wrongPair(key, value), c, NodePut{key, value})
 }
 
 func (e *Engine) nodeGet(c *command, m message) {
 	key := m.value("key")
-	e.askUnless(e.wrongPair(key, ""), c, NodeGet{key, m.value("wait") == "TRUE"})
+	e.askOrRefuse(e.wrongPair(key, ""), c, NodeGet{key, m.value("wait") == "TRUE"})
 }
 
 func (e *Engine) ring(c *command, m message) {
@@ -257,12 +257,12 @@ func (e *Engine) ring(c *command, m message) {
 	} else if max(len(left), len(right)) > e.cfg.MaxValue {
 		bad = "value longer than " + strconv.Itoa(e.cfg.MaxValue)
 	}
-	e.askUnless(bad, c, Ring{int(count), left, right})
+	e.askOrRefuse(bad, c, Ring{int(count), left, right})
 }
 
 func (e *Engine) fence(c *command, _ message) { e.ask(c, Fence{}) }
 
-// service is its name, and what is wrong with it.
+// service returns the name of the service in m. bad is the reason to refuse the name, or empty.
 func (e *Engine) service(m message) (name, bad string) {
 	name = cmp.Or(m.value("service"), m.value("name"))
 	if name == "" || len(name) > MaxValue {
@@ -277,17 +277,17 @@ func (e *Engine) publish(c *command, m message) {
 	if bad == "" && (len(port) > MaxValue || e.version == 1 && !e.fits(find(1, "lookup_name"), port)) {
 		bad = "port too long"
 	}
-	e.askUnless(bad, c, Publish{name, port})
+	e.askOrRefuse(bad, c, Publish{name, port})
 }
 
 func (e *Engine) lookup(c *command, m message) {
 	name, bad := e.service(m)
-	e.askUnless(bad, c, Lookup{name})
+	e.askOrRefuse(bad, c, Lookup{name})
 }
 
 func (e *Engine) unpublish(c *command, m message) {
 	name, bad := e.service(m)
-	e.askUnless(bad, c, Unpublish{name})
+	e.askOrRefuse(bad, c, Unpublish{name})
 }
 
 func (e *Engine) finalize(c *command, _ message) {

@@ -196,7 +196,8 @@ func (e *Engine) done(c *command, values ...string) {
 	}
 }
 
-// reply sends one of a row's replies, unless a value cannot be said.
+// reply sends form, one of the replies of c, with values in place of its % signs. It sends nothing and
+// returns false if write cannot build the reply.
 func (e *Engine) reply(c *command, form string, values ...string) (ok bool) {
 	text, ok := e.write(c.reply, form, values)
 	if ok {
@@ -230,7 +231,8 @@ func (e *Engine) fits(c *command, value string) bool {
 	return ok
 }
 
-// write puts a reply together; ok is false when a value cannot be said.
+// write returns the reply cmd with values in place of the % signs of form. ok is false if a value has a
+// byte that the protocol cannot carry, or if a value or the reply is too long.
 func (e *Engine) write(cmd, form string, values []string) (text []byte, ok bool) {
 	framed := e.version == 2
 	switch {

@@ -18,7 +18,7 @@ type Body interface {
 	write(w *writer, e *Engine) error
 }
 
-// Values are what a process has committed.
+// Values answers a Get: Pairs are keys and values of the process Of.
 type Values struct {
 	Of    Proc
 	Pairs Pairs

@@ -220,8 +220,8 @@ func (r *reader) count(want int) {
 	}
 }
 
-// coded reads a number behind the code of its type, which is the sender's choice, without a copy. A
-// number of 64 bits without a sign keeps its bits.
+// coded reads the code of an integer type, which the sender chooses, and then a number of that type.
+// It does not copy them to r.out. A number from 2^63 on becomes negative.
 func (r *reader) coded() int64 {
 	t := Type(r.bareUnsigned(2))
 	if t < TypeInt8 || t > TypeUint64 || t == TypeUint {

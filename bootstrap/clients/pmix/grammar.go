@@ -24,14 +24,14 @@ var grammar = map[command]*row{
 	cmdGet:      {name: "get", parse: parseGet},
 	cmdFinalize: {name: "finalize", parse: func(*reader) Request { return Finalize{} }},
 	cmdPublish: {name: "publish", parse: func(r *reader) Request {
-		r.topU32() // the client's user
+		r.topU32() // the user ID that the client claims
 		p := Publish{Attrs: topList[Attr](r)}
 		p.Range = choice(p.Attrs, keyRange, RangeSession)
 		p.Persistence = choice(p.Attrs, keyPersistence, PersistSession)
 		return p
 	}},
 	cmdLookup: {name: "lookup", empty: Results{}, parse: func(r *reader) Request {
-		r.topU32()
+		r.topU32() // the user ID, as in cmdPublish
 		l := Lookup{Keys: topCounted[Text](r)}
 		attrs := topList[Attr](r)
 		l.Range = choice(attrs, keyRange, RangeSession)
@@ -39,11 +39,11 @@ var grammar = map[command]*row{
 		return l
 	}},
 	cmdUnpublish: {name: "unpublish", parse: func(r *reader) Request {
-		r.topU32()
+		r.topU32() // the user ID, as in cmdPublish
 		return Unpublish{Keys: topCounted[Text](r), Range: choice(topList[Attr](r), keyRange, RangeSession)}
 	}},
 	cmdSpawn: {name: "spawn", parse: func(r *reader) Request {
-		topList[Attr](r) // of the whole job
+		topList[Attr](r) // attributes of the whole job
 		return Spawn{topList[App](r)}
 	}},
 	cmdConnect:    {name: "connect", parse: func(r *reader) Request { return Connect(parseFence(r)) }},
@@ -62,12 +62,12 @@ var grammar = map[command]*row{
 	}},
 	cmdLog: {name: "log", parse: func(r *reader) Request {
 		r.count(1)
-		r.u64() // the time
+		r.u64() // time, in seconds since 1970
 		entries := topList[Attr](r)
 		return Log{Stdout: texts(entries, keyLogStdout), Stderr: texts(entries, keyLogStderr)}
 	}},
 	cmdJobControl: {name: "job control", empty: Attributes{}, parse: func(r *reader) Request {
-		topList[Proc](r) // the client itself, or nothing
+		topList[Proc](r) // targets: the client itself, or none
 		c := Cleanup{}
 		if !c.wanted(topList[Attr](r)) {
 			return nil
@@ -120,7 +120,7 @@ func topList[T item[T]](r *reader) List[T] {
 // topCounted reads a number, and that many items with a count each.
 func topCounted[T item[T]](r *reader) List[T] { return readCounted[T](r, r.topNumber()) }
 
-// parseFence reads what a Fence, a Connect and a Disconnect have.
+// parseFence reads the fields of a Fence, which a Connect and a Disconnect have, too.
 func parseFence(r *reader) Fence {
 	return Fence{Procs: topList[Proc](r), Timeout: seconds(topList[Attr](r))}
 }

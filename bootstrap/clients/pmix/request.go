@@ -127,8 +127,8 @@ type Finalize struct{}
 
 // Abort ends the whole job, even if the client lists some of its processes.
 type Abort struct {
-	Code Status // of the program's choice
-	Text string // empty or for the user
+	Code Status // exit code that the program has chosen
+	Text string // for the user, or empty
 }
 
 // Published yields what a Publish makes known: the attributes that do not say how.

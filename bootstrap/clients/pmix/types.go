@@ -55,8 +55,8 @@ const (
 // maxDepth is how deeply values may be nested. Clients need 3: an array in an attribute of a query.
 const maxDepth = 8
 
-// scalar reads an item of a type if Value.Number returns the number in it; ok is false for other
-// types. A number from 2^63 on is negative.
+// scalar reads an item of type t and returns its number. A number from 2^63 on becomes negative. If the
+// items of t are not single numbers, scalar reads nothing and returns ok == false.
 func (r *reader) scalar(t Type) (n int64, ok bool) {
 	switch t {
 	case TypeInt8:
@@ -108,7 +108,7 @@ func (r *reader) item(t Type, depth int) {
 		r.octet()
 	case TypeType, TypeChannel:
 		r.u16()
-	case TypeString, TypeFloat, TypeDouble: // the latter in decimal digits
+	case TypeString, TypeFloat, TypeDouble: // TypeFloat and TypeDouble are decimal digits
 		r.text()
 	case TypeTimeval:
 		r.signed(8)
@@ -121,7 +121,7 @@ func (r *reader) item(t Type, depth int) {
 	case TypeApp:
 		r.text()
 		r.items(TypeString, number(r.integer()), depth) // arguments
-		r.items(TypeString, number(r.i32()), depth)     // variables
+		r.items(TypeString, number(r.i32()), depth)     // environment variables
 		r.text()
 		r.integer()
 		r.items(TypeAttr, r.size(), depth+1)

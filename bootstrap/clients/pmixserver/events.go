@@ -86,7 +86,8 @@ const (
 	maxPiece  = 16 << 10
 )
 
-// print prints what a client has to say to the user.
+// print prints texts of a rank to the user. stream is 1 for standard output and 2 for standard error. It
+// drops texts beyond maxLogged bytes of the rank.
 func (s *Server) print(r *rank, stream uint8, texts []string) {
 	for _, text := range texts {
 		if text == "" || r.logged+len(text) > maxLogged {

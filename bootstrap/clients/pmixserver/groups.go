@@ -30,8 +30,8 @@ type groups struct {
 // group is one whose members have something for each other.
 type group struct {
 	name   string
-	values frame.Encoder // of each such member: slot, an array of attributes
-	left   int           // members of this node that have not ended it
+	values frame.Encoder // of each such member: its slot and an encoded array of attributes
+	left   int           // members of this node that have not destructed the group
 }
 
 // maxGroups is how many bytes a node keeps of groups that have ended, together with those that have

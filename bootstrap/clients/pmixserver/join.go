@@ -9,7 +9,7 @@ import (
 	"ibrun/internal/job"
 )
 
-// join takes a client in, if it knows the namespace and names a rank of this node.
+// join admits a client that knows the namespace and names a rank of this node. It refuses any other client.
 func (s *Server) join(c *conn, tag uint32, q pmix.Join) {
 	w := waiter{c, tag}
 	if subtle.ConstantTimeCompare([]byte(q.Namespace), []byte(s.namespace)) != 1 {
@@ -49,7 +49,7 @@ func (s *Server) join(c *conn, tag uint32, q pmix.Join) {
 	}
 }
 
-// refusal says why another program of a rank cannot join; empty: it can.
+// refusal returns why another program of the rank cannot join, or "" if it can.
 func (r *rank) refusal() string {
 	switch {
 	case r.over:
@@ -64,13 +64,14 @@ func (r *rank) refusal() string {
 	return ""
 }
 
-// serve answers the Join of a client.
+// serve answers the Join of a client, whose other requests are then served.
 func (s *Server) serve(c *conn) {
 	c.rank.open++
 	s.status(waiter{c, c.join}, pmix.Done)
 }
 
-// leave takes the end of what a client does: it has finalized, or is gone.
+// leave handles the end of a client: it has finalized, or its connection has closed. If it was the last
+// open client of the rank and all of them finalized, the rank leaves the job.
 func (s *Server) leave(c *conn, finalized bool) {
 	was := c.rank != nil && !c.over && (finalized || c.engine.Open())
 	if !finalized {
@@ -100,7 +101,7 @@ func (s *Server) leave(c *conn, finalized bool) {
 	}
 }
 
-// Closed takes the end of a connection.
+// Closed handles the end of the connection with the number call.
 func (s *Server) Closed(call uint32) []Effect {
 	if c := s.conns[call]; c != nil {
 		s.leave(c, false)
@@ -114,8 +115,9 @@ func (s *Server) Closed(call uint32) []Effect {
 	return s.done()
 }
 
+// abort ends the job with an exit code that depends on q.Code.
 func (s *Server) abort(r *rank, q pmix.Abort) {
-	code := uint8(0) // MPI programs may end a job by MPI_Abort that has not failed
+	code := uint8(0) // an MPI program may call MPI_Abort to end a job that has not failed
 	if q.Code != 0 {
 		code = job.AbortCode(int(q.Code))
 	}

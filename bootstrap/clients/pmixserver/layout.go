@@ -51,7 +51,7 @@ type RankPlacement struct{ CPUs, Locality, Folder string }
 // Placed takes the placement, before the first client joins.
 func (s *Server) Placed(p Placement) { s.layout.place = p }
 
-// describe is what a client is told when it joins.
+// describe returns the description of the job that each client gets when it joins.
 func (s *Server) describe() *pmix.Job {
 	if s.layout.job != nil {
 		return s.layout.job
@@ -174,8 +174,8 @@ func (s *Server) placeOf(slot job.Slot) pmix.RankPlace {
 	return p
 }
 
-// given is what clients could have been told of a rank; ok is false if the key is not of that.
-func given(p pmix.RankPlace, key string) (attrs []pmix.Attr, ok bool) {
+// placeAttrs returns the attributes of a place. ok reports whether key is one of them.
+func placeAttrs(p pmix.RankPlace, key string) (attrs []pmix.Attr, ok bool) {
 	attrs = p.Attrs()
 	return attrs, slices.ContainsFunc(attrs, func(a pmix.Attr) bool { return a.Key == key })
 }

@@ -207,7 +207,7 @@ func (s *Server) gather(m *meeting, epoch uint16) {
 		}
 	}
 	first, _ := slices.BinarySearch(m.slots, s.node.First)
-	mine := m.slots[first] // it speaks for this node
+	mine := m.slots[first] // the rank that sends for this node
 	r := s.local(mine)
 	switch {
 	case m.failed: // others learn it by what is put, or by the speaker's end

@@ -18,7 +18,8 @@ const (
 	holdsGroup = 'g' // what a member of a group has for the others follows
 )
 
-// appendRuns encodes runs in order: for each the gap to the one before it, count, number.
+// appendRuns appends runs, which are in order, to b. Each is encoded as three numbers: the gap to the run
+// before it, the number of its slots, and Number.
 func appendRuns(b []byte, runs []job.SlotRun) []byte {
 	w, at := frame.Encoder(b), job.Slot(0)
 	for _, r := range runs {
@@ -30,7 +31,7 @@ func appendRuns(b []byte, runs []job.SlotRun) []byte {
 	return w
 }
 
-// parseRuns is the reverse; it stops at what is none.
+// parseRuns decodes what appendRuns has appended. It returns the runs before the first invalid one.
 func parseRuns(b []byte) (runs []job.SlotRun) {
 	at := uint64(0)
 	for r := frame.NewDecoder(b, math.MaxInt); len(r.Rest()) > 0; {

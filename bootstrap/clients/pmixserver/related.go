@@ -43,7 +43,7 @@ func (s *Server) learn(namespace, text string) bool {
 	return true
 }
 
-// describeRelated is what clients are told of a related job.
+// describeRelated returns the description of a related job for clients.
 func describeRelated(namespace string, o *job.Job) *pmix.Job {
 	j := &pmix.Job{
 		Namespace: namespace, ID: o.ID, Size: o.Size, Universe: o.Size, Apps: apps(o), NodeCount: o.Nodes,
@@ -86,7 +86,7 @@ func (s *Server) getRelated(w waiter, q pmix.Get, o *job.Job) {
 		s.status(w, pmix.NotFound)
 		return
 	}
-	if attrs, ok := given(placeOf(o, o.Layout.Slot(job.Rank(q.Of.Rank))), q.Key); ok {
+	if attrs, ok := placeAttrs(placeOf(o, o.Layout.Slot(job.Rank(q.Of.Rank))), q.Key); ok {
 		s.give(w, q.Of, pmix.PairsOf(attrs...))
 		return
 	}

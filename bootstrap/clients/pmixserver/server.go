@@ -89,8 +89,8 @@ type Server struct {
 	meetings
 	names
 	groups
-	// related has the jobs of the same family that ranks of this one have connected to, by
-	// namespace. Of each it has the ID, the sizes, the layout and the ranks of programs.
+	// related maps namespaces to the jobs of the same family to which ranks of this job have connected.
+	// Of a related job, only the ID, the sizes, the layout and the ranks of programs are known.
 	related map[string]*job.Job
 	out     []Effect
 }
@@ -250,7 +250,7 @@ func (s *Server) answer(w waiter, a pmix.Answer) {
 	}
 }
 
-// give answers a Get with what a process has committed.
+// give answers a Get with pairs, which are keys and values of the process of.
 func (s *Server) give(w waiter, of pmix.Proc, pairs pmix.Pairs) {
 	s.answer(w, pmix.Answer{Body: pmix.Values{Of: of, Pairs: pairs}})
 }

@@ -47,7 +47,7 @@ func (b blob) key() string { return fmt.Sprintf("x %d.%d", b.epoch, b.number) }
 
 // values are a node's Gets that wait.
 type values struct {
-	newest      []job.SlotRun // blobs after the first that are known to be there, in order
+	newest      []job.SlotRun // slots that have put more than one blob; Number is that of the newest blob
 	newestEpoch uint16
 	asked       map[string][]asking // by slot and key: for values of other nodes
 	parked      []getter            // for commits of this node's ranks
@@ -125,7 +125,7 @@ func (s *Server) get(w waiter, q pmix.Get) {
 		s.give(w, q.Of, p)
 		return
 	}
-	if attrs, ok := given(s.placeOf(slot), q.Key); ok {
+	if attrs, ok := placeAttrs(s.placeOf(slot), q.Key); ok {
 		s.give(w, q.Of, pmix.PairsOf(attrs...))
 		return
 	}
