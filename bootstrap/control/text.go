@@ -91,7 +91,7 @@ func (s *Standing) rest() (lines []string) {
 	return lines
 }
 
-// have returns n, the noun thing and a verb: "1 node has", "2 nodes have".
+// have returns n and thing with the form of "have" that agrees with n: "1 node has", "2 nodes have".
 func have(n uint32, thing string) string {
 	if n == 1 {
 		return plain.Plural(1, thing) + " has"
