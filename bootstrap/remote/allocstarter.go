@@ -15,7 +15,7 @@ import (
 type allocStarter struct {
 	words   []string
 	runs    bool     // what it starts are words; others join them, and have a shell read that
-	keeps   []string // names of the only variables that it is to see; nil: all
+	keeps   []string // names of the environment variables that the starter gets; nil: all
 	numbers []numbered
 }
 

@@ -25,7 +25,7 @@ func (c connection) abandon() { c.Abandon() }
 
 func (c connection) setLimit(t time.Time) { c.Limit(t) }
 
-func (c connection) Release() {} // it holds nothing when it has ended
+func (c connection) Release() {} // an ended connection holds nothing
 
 func (c connection) drained() <-chan struct{} { return c.Done() }
 
@@ -65,7 +65,7 @@ func (s *Starter) dial(ctx context.Context, t Target, progress func(Phase)) (*Se
 		failed := &Error{
 			Host: t.Host, Phase: Phase(e.Phase), Cause: e.Cause, Hint: e.Hint, Tail: banner, early: e.Early,
 		}
-		if strings.Contains(banner, adoption) { // the key was right: sshd says why it closes all the same
+		if strings.Contains(banner, adoption) { // sshd took the key, but Slurm refused the user
 			failed.take(loginClues, banner)
 		}
 		failed.Hint = strings.ReplaceAll(failed.Hint, "HOST", t.Host)
@@ -77,11 +77,11 @@ func (s *Starter) dial(ctx context.Context, t Target, progress func(Phase)) (*Se
 	return ses, nil
 }
 
-// errSSH is in what dial returns where the user's ssh has to make the session.
+// errSSH is wrapped by errors of dial if the program ssh has to open the session.
 var errSSH = errors.New("native ssh leaves it to ssh")
 
-// leave gives a host to the user's ssh and says so, each reason once; or says
-// why not, when the user wants native ssh.
+// leave notifies the user, once for each reason why, that native ssh leaves the host t to the program ssh.
+// It returns an error that wraps errSSH. With --ssh native, it only returns an *Error.
 func (s *Starter) leave(t Target, why error) error {
 	if s.how.SSH == "native" {
 		return &Error{Host: t.Host, Phase: Resolve, Cause: "native ssh cannot do what is configured: " + why.Error(),

@@ -131,7 +131,7 @@ func (ses *Session) explain(t Target, err error, s *Starter) error {
 	return e
 }
 
-// look takes phase, cause and hint from what was printed.
+// look sets the phase, cause and hint of e from what the session has printed, if that explains the failure.
 func (ses *Session) look(e *Error, t Target) {
 	clues := slices.Concat(ses.loginClues(), shellClues)
 	if ses.managed {
@@ -145,7 +145,8 @@ func (ses *Session) look(e *Error, t Target) {
 	e.Hint = strings.ReplaceAll(e.Hint, "HOST", t.Host)
 }
 
-// take takes phase, cause and hint from the first clue that some text has, if it has one.
+// take sets the phase, cause, hint and early of e from the first of clues that is in text. It reports
+// whether there is one.
 func (e *Error) take(clues []clue, text string) bool {
 	c, line, found := clueIn(clues, text)
 	if found {

@@ -61,10 +61,10 @@ func (s *Starter) carry(ses *Session, c carrier) error {
 		}
 		path = p
 	}
-	var ours, theirs [3]*os.File // the ends of the pipes for descriptors 0, 1 and 2
+	var ours, theirs [3]*os.File // ends of the pipes for descriptors 0, 1 and 2 of the process
 	closeAll := func(files [3]*os.File) {
 		for _, f := range files {
-			f.Close() // does nothing for nil
+			f.Close() // returns an error if f is nil, which is ignored
 		}
 	}
 	for i := range ours {
@@ -143,7 +143,7 @@ func (p *process) abandon() {
 	p.Kill()
 }
 
-// Pids has none after the end: the number may be another process's then.
+// Pids returns nil after the process has ended, because the kernel may give its ID to another process.
 func (p *process) Pids() []int {
 	if p.Ended() {
 		return nil
@@ -168,7 +168,7 @@ func (p *process) End() native.End {
 	return native.End{Code: s.ExitStatus()}
 }
 
-// inodes has those of the process and its children.
+// inodes returns those of the process and its children. It returns nil after the process has ended.
 func (p *process) inodes() (found []string) {
 	for _, pid := range p.Pids() {
 		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))

@@ -58,7 +58,8 @@ func alarmIn(text string) string {
 	return line
 }
 
-// lineIn finds where the first line begins that begins in one of some ways; negative: there is none.
+// lineIn returns the offset of the first line of text that begins with one of starts, or a negative number
+// if there is none.
 func lineIn(text string, starts []string) int {
 	at := 0
 	for l := range strings.Lines(text) {

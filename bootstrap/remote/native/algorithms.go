@@ -100,8 +100,9 @@ func (c choice) pick(preferred string) ([]string, error) {
 	return once, nil
 }
 
-// first moves to the front what preferred holds for, and keeps the order otherwise.
-func first[T any](list []T, preferred func(T) bool) []T {
+// preferredFirst returns list with the elements that preferred accepts before the others. It keeps the
+// order otherwise.
+func preferredFirst[T any](list []T, preferred func(T) bool) []T {
 	var front, back []T
 	for _, a := range list {
 		if preferred(a) {

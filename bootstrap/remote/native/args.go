@@ -9,13 +9,14 @@ type commandLine struct {
 	file  string
 }
 
-// Options with a value (ssh(1)): ours, and those that only ssh itself can do.
+// Letters of the options of ssh that have a value (ssh(1)). Native ssh knows those in withValue. Only the
+// program ssh knows those in foreignWithValue.
 const (
 	withValue        = "ipbcmoFl"
 	foreignWithValue = "BDEeIJLOPQRSWw"
 )
 
-// optionKeys are the keywords that options with a value stand for.
+// optionKeys maps letters of options to the keywords of ssh_config(5) that have the same effect.
 var optionKeys = map[byte]string{'i': "IdentityFile", 'p': "Port", 'b': "BindAddress", 'c': "Ciphers", 'm': "MACs",
 	'J': "ProxyJump", 'S': "ControlPath"}
 

@@ -22,7 +22,7 @@ type conn struct {
 	began   time.Time
 	last    atomic.Int64  // its age when something was last received, in nanoseconds
 	onWords func()        // called when the first bytes come; then nil. Read's alone
-	arrived *bufio.Reader // of the socket: the version line is read byte by byte above us
+	arrived *bufio.Reader // buffers the socket, because package ssh reads the version line byte by byte
 }
 
 func newConn(c net.Conn, onWords func()) (*conn, error) {
@@ -56,7 +56,7 @@ func (c *conn) received() time.Duration { return time.Duration(c.last.Load()) }
 // Read is for one goroutine.
 func (c *conn) Read(p []byte) (int, error) { return c.arrived.Read(p) }
 
-// receiver reads from the socket of a connection.
+// receiver reads from the socket of a connection, without a buffer, and notes when bytes have come.
 type receiver struct{ c *conn }
 
 func (r receiver) Read(p []byte) (int, error) {

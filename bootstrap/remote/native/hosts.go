@@ -128,7 +128,7 @@ func (h *hostCheck) algorithms() ([]string, error) {
 	if err != nil || h.cfg.HostKeys != "" && strings.IndexByte("+-^", h.cfg.HostKeys[0]) < 0 {
 		return list, err
 	}
-	return first(list, func(a string) bool {
+	return preferredFirst(list, func(a string) bool {
 		cert := strings.Contains(a, "-cert-")
 		return slices.ContainsFunc(h.keys, func(k knownKey) bool {
 			return cert && k.marker == "@cert-authority" || k.marker == "" && k.kind == plainType(a)

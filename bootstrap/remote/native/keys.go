@@ -46,7 +46,7 @@ func newKeyring(cfg *Config) (*keyring, error) {
 	offered := k.agentSigners(cfg.Agent)
 	// The agent's that files name too come first, then its others, then files.
 	named := func(s ssh.Signer) bool { return k.named(cfg, s, files) }
-	order := first(offered, named)
+	order := preferredFirst(offered, named)
 	if cfg.IdentitiesOnly {
 		order = slices.DeleteFunc(order, func(s ssh.Signer) bool { return !named(s) })
 	}
@@ -206,7 +206,7 @@ func limit(s ssh.Signer, allowed []string, minRSABits int) ssh.Signer {
 		}
 	}
 	limited, err := ssh.NewSignerWithAlgorithms(as, may)
-	if err != nil { // may is empty, or s cannot sign by all of it
+	if err != nil { // may is empty, or s does not support all of it
 		return nil
 	}
 	return limited

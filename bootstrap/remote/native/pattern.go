@@ -28,7 +28,7 @@ func Match(s, pattern string) bool {
 // them. One that begins with ! and fits makes it false whatever else fits.
 func MatchList(s, list string) bool { return matchAny(s, strings.Split(list, ",")) }
 
-// matchAny is MatchList for patterns in a slice.
+// matchAny is like MatchList, but takes the patterns as a slice.
 func matchAny(s string, patterns []string) bool {
 	found := false
 	for _, p := range patterns {
