@@ -51,20 +51,21 @@ type Span struct {
 	From, To time.Duration // since the root began
 }
 
-// order is the moments by which a node's launch is cut into spans. Each but the last begins the phase
-// whose number is its index; the phase ends when the next one that is known begins.
-var order = []job.Moment{job.SessionStarted, job.Authenticating, job.Beginning, job.Shipping, job.AgentAnswered,
+// spanMoments lists the moments that separate the phases of a node's launch. The moment with the index i
+// begins Phase(i). The phase ends at the next moment of the list that is known. The last moment only ends
+// a phase.
+var spanMoments = []job.Moment{job.SessionStarted, job.Authenticating, job.Beginning, job.Shipping, job.AgentAnswered,
 	job.ForkStarted, job.RanksStarted, job.ReadySent}
 
-// Spans are the phases that a node has been through.
+// Spans returns the phases that a node has completed, in order.
 func (n *Node) Spans() (spans []Span) {
 	last := -1 // the index of the last moment that is known
-	for i, m := range order {
+	for i, m := range spanMoments {
 		if n.At[m] == job.Never {
 			continue
 		}
 		if last >= 0 {
-			from := n.At[order[last]]
+			from := n.At[spanMoments[last]]
 			spans = append(spans, Span{Phase(last), from, max(from, n.At[m])})
 		}
 		last = i
@@ -81,7 +82,7 @@ func (n *Node) Up() time.Duration {
 	return n.At[job.LaunchSent]
 }
 
-// LastUp is when the last of the agents was up, and how many there were.
+// LastUp returns when the last agent was up, and the number of agents that were up.
 func (l *Launch) LastUp() (last time.Duration, agents int) {
 	ups := l.Ups()
 	return quantile(ups, 1), len(ups)

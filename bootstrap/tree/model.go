@@ -71,9 +71,9 @@ func (c Cost) Optimum(n int) time.Duration {
 //
 // It follows the tree itself, and so holds for every shape.
 func (s Shape) Makespan(n int) (last time.Duration) {
-	// Subtrees of one size at one level are alike: each is followed once, from the latest of its
-	// launches on.
-	latest := map[int]time.Duration{n: 0} // launches of one level, by the size of the subtree
+	// Subtrees of the same size at the same level take the same time. So only the one that is launched
+	// last is followed.
+	latest := map[int]time.Duration{n: 0} // by the size of a subtree of this level: its latest launch
 	for level := 0; len(latest) > 0; level++ {
 		next := map[int]time.Duration{}
 		for n, at := range latest {
@@ -87,8 +87,8 @@ func (s Shape) Makespan(n int) (last time.Duration) {
 	return last
 }
 
-// Resolve turns Auto into the shape with the least predicted makespan for n
-// agents. Others are returned as they are.
+// Resolve returns Flat or Greedy in place of Auto, whichever has the smaller predicted makespan for n
+// agents. It returns any other shape unchanged.
 func (s Shape) Resolve(n int) Shape {
 	if s.Kind != Auto {
 		return s

@@ -44,13 +44,14 @@ type Shape struct {
 	Cost Cost // for Greedy and Auto, and for predictions
 }
 
-var names = [...]string{Flat: "flat", Chain: "chain", Kary: "kary", Binomial: "binomial", TwoLevel: "two-level",
+// kindNames are the names of kinds in the text of a Shape.
+var kindNames = [...]string{Flat: "flat", Chain: "chain", Kary: "kary", Binomial: "binomial", TwoLevel: "two-level",
 	Greedy: "greedy", Auto: "auto"}
 
-// MaxFanOut bounds K: more children than this at one agent is a flat tree.
+// MaxFanOut is the maximum of K and of the window of a Cost.
 const MaxFanOut = 1 << 20
 
-// String is the text that Parse reads: "kary:8:7ms,172ms", or
+// String returns s as text that Parse accepts: "kary:8:7ms,172ms", or
 // "kary:8:7ms,172ms,16" with a window.
 func (s Shape) String() string {
 	text := fmt.Sprintf("%s:%v,%v", s.Name(), s.Cost.SEQ, s.Cost.REM)
@@ -60,20 +61,20 @@ func (s Shape) String() string {
 	return text
 }
 
-// Name is the shape without its costs, as a user writes it.
+// Name returns s without its costs, as "kary:8". Parse accepts the name, too.
 func (s Shape) Name() string {
 	if s.Kind == Kary {
 		return "kary:" + strconv.Itoa(s.K)
 	}
-	return names[s.Kind]
+	return kindNames[s.Kind]
 }
 
-// Parse reads flat, chain, kary:K, binomial, two-level, greedy or auto, each
-// followed by :SEQ,REM or :SEQ,REM,WINDOW if the costs are not to be the default.
+// Parse parses flat, chain, kary:K, binomial, two-level, greedy or auto. Each may be followed by :SEQ,REM or
+// :SEQ,REM,WINDOW. SEQ and REM are above zero and at most one hour. Without them, Parse uses DefaultCost.
 func Parse(text string) (Shape, error) {
 	parts := strings.Split(text, ":")
 	s := Shape{Cost: DefaultCost}
-	kind := slices.Index(names[:], parts[0])
+	kind := slices.Index(kindNames[:], parts[0])
 	if kind < 0 {
 		return s, fmt.Errorf("unknown tree %q: write flat, chain, kary:K, binomial, two-level, greedy or auto", text)
 	}
