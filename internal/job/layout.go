@@ -114,7 +114,7 @@ func (l Layout) Nodes() uint32 { return l.total().nodes }
 // Ranks is the number of ranks.
 func (l Layout) Ranks() uint32 { return l.total().ranks }
 
-// total is the nodes and ranks of all shares.
+// total returns the number of nodes and of ranks in all shares.
 func (l Layout) total() end {
 	if len(l.ends) == 0 {
 		return end{}

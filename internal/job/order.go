@@ -43,9 +43,11 @@ func (l Layout) Ordered(order []Stretch) (ordered Layout, ok bool) {
 	return l, true
 }
 
-// covers reports whether stretches give each node as many ranks as it has.
+// covers reports whether the stretches in order give each node as many ranks as it has.
 func (l Layout) covers(order []Stretch) bool {
-	changes := map[NodeIndex]int64{} // of the ranks that are too many, from a node on
+	// The changes up to a node add up to 0 if it has the right number of ranks. This holds for all nodes only if each
+	// change is 0.
+	changes := map[NodeIndex]int64{} // ranks of stretches minus ranks of l, from this node on
 	for _, s := range order {
 		changes[s.Node] += int64(s.Ranks)
 		changes[s.Node+NodeIndex(s.Nodes)] -= int64(s.Ranks)

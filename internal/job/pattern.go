@@ -72,10 +72,10 @@ func Fill(pattern string, letter byte, text string) string {
 	return b.String()
 }
 
-// Letters are those that a pattern has something filled in for, each as often as it comes.
+// Letters returns the letters after % in a pattern, in order and with repetitions.
 func Letters(pattern string) string {
 	var letters []byte
-	_, _ = Expand(pattern, func(letter byte, _ int) (string, bool) { // what stands for nothing is checked by others
+	_, _ = Expand(pattern, func(letter byte, _ int) (string, bool) { // callers check that the pattern is valid
 		letters = append(letters, letter)
 		return "", true
 	})

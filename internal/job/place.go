@@ -160,23 +160,24 @@ func (n Nodes) skip(slots uint64) (Nodes, error) {
 	return NewNodes(0, out), nil
 }
 
-// fill gives each node least ranks, and then fills them in order up to their weight, until the ranks are used up.
-func (n Nodes) fill(ranks, least uint64, weight func(Run) uint64) Nodes {
-	left := ranks - least*uint64(n.Len())
+// fill gives each node the minimum number of ranks. It then gives each node in turn ranks up to its weight, until none
+// are left.
+func (n Nodes) fill(ranks, minimum uint64, weight func(Run) uint64) Nodes {
+	left := ranks - minimum*uint64(n.Len())
 	var out []Run
 	for r := range n.All() {
-		more, full := weight(r)-least, uint64(r.Count)
+		more, full := weight(r)-minimum, uint64(r.Count)
 		if more > 0 {
 			full = min(full, left/more)
 		}
-		out = append(out, r.part(0, full, more+least))
+		out = append(out, r.part(0, full, more+minimum))
 		left -= full * more
 		if full < uint64(r.Count) && left > 0 {
-			out = append(out, r.part(full, 1, left+least))
+			out = append(out, r.part(full, 1, left+minimum))
 			full, left = full+1, 0
 		}
-		if least > 0 {
-			out = append(out, r.part(full, uint64(r.Count)-full, least))
+		if minimum > 0 {
+			out = append(out, r.part(full, uint64(r.Count)-full, minimum))
 		}
 	}
 	return NewNodes(0, out)

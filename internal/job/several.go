@@ -30,7 +30,8 @@ func Union(lists []Nodes) Nodes {
 	}))
 }
 
-// merge joins the nodes of one host and user, at the place of the first. Each run has one node.
+// merge returns runs with one run for each host and user. It calls join to add a later run of the same host and user to
+// the first one. Each run must have one node.
 func merge(runs []Run, join func(to *Run, r Run)) (out []Run) {
 	at := map[key]int{}
 	for _, r := range runs {

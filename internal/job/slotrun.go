@@ -5,14 +5,15 @@ import (
 	"slices"
 )
 
-// SlotRun represents the slots [First, End) of a job, which have the same number, such as the fence in which their ranks
+// SlotRun assigns a number to the slots [First, End) of a job, such as the number of the fence in which their ranks
 // have put their newest values.
 type SlotRun struct {
 	First, End Slot
 	Number     uint32
 }
 
-// JoinRuns sorts runs, which must not overlap, and merges those that touch and have the same number.
+// JoinRuns returns runs in order, with those merged that touch and have the same number. It sorts the slice runs. Runs
+// must not overlap.
 func JoinRuns(runs []SlotRun) (joined []SlotRun) {
 	slices.SortFunc(runs, func(a, b SlotRun) int { return cmp.Compare(a.First, b.First) })
 	for _, r := range runs {
@@ -25,7 +26,8 @@ func JoinRuns(runs []SlotRun) (joined []SlotRun) {
 	return joined
 }
 
-// UpdateRuns returns old with the numbers in fresh, which replace older ones. Both lists are in order.
+// UpdateRuns returns old with the numbers of the slots in fresh replaced. Both lists must be in order, without
+// overlaps. The result is so, too.
 func UpdateRuns(old, fresh []SlotRun) []SlotRun {
 	all := slices.Clone(fresh)
 	next := 0
@@ -46,7 +48,7 @@ func UpdateRuns(old, fresh []SlotRun) []SlotRun {
 	return JoinRuns(all)
 }
 
-// FindRun returns the number of a slot. It returns ok == false if no run has the slot.
+// FindRun returns the number of a slot in runs, which are in order. It returns ok == false if no run has the slot.
 func FindRun(runs []SlotRun, slot Slot) (number uint32, ok bool) {
 	i, _ := slices.BinarySearchFunc(runs, slot+1, func(r SlotRun, end Slot) int { return cmp.Compare(r.End, end) })
 	if i == len(runs) || runs[i].First > slot {

@@ -54,7 +54,7 @@ var CountNames = [Counts]string{
 
 // LevelTally counts the questions that agents of one tree level were asked.
 type LevelTally struct {
-	Asked   uint64 `json:"asked"`   // by ranks and neighbours
+	Asked   uint64 `json:"asked"`   // asked by ranks and neighbours
 	Hit     uint64 `json:"hit"`     // answered from the cache
 	Own     uint64 `json:"own"`     // answered from the agent's own ranks
 	Merged  uint64 `json:"merged"`  // joined a question in flight
