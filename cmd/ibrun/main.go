@@ -49,7 +49,8 @@ func main() {
 	os.Exit(code)
 }
 
-// command is the whole of ibrun for a user. An error says why there is no job.
+// command does what the command line asks for, and returns the exit code of ibrun. If there is an error, its exit code
+// counts instead.
 func command(args []string) (code int, err error) {
 	openStandard()
 	began := time.Now()
@@ -169,7 +170,7 @@ func start(r *cli.Request, p *plan.Plan, at plan.Surroundings, reporter *report.
 	return o.Code, nil
 }
 
-// style is how output is shown on our standard output and error.
+// style returns how the output of ranks is shown on the standard output and error of ibrun.
 func style(p *plan.Plan, label, timestamp bool, prefix string, say *report.Reporter) agent.Style {
 	s := agent.Style{Label: label, Timestamp: timestamp, Escape: [3]bool{1: proc.IsTerminal(os.Stdout),
 		2: proc.IsTerminal(os.Stderr)}}

@@ -35,7 +35,7 @@ type Process struct {
 type Allocation struct {
 	Manager string           // its name, for the user
 	ID      string           // of the job, as its manager writes it; empty: not known
-	Hosts   []hostlist.Entry // Slots is the number of ranks that each host is for, at least 1
+	Hosts   []hostlist.Entry // Slots of an entry: ranks that each of its hosts is for, at least 1
 	Ranks   uint32           // that the user has asked the manager for, where slots alone mislead; 0: all slots
 	End     time.Time        // when the manager ends the job; zero: not known
 	Source  string           // the variables or commands that the hosts and their slots come from
@@ -167,7 +167,8 @@ func (p Process) first(names ...string) (name, value string) {
 	return "", ""
 }
 
-// agrees compares the number that a variable has with the one that source has. A variable that is not set agrees.
+// agrees returns an error if the variable is set to anything but the number have, which source has. Most is the largest
+// valid number. It returns nil if the variable is not set or its name is empty.
 func (p Process) agrees(variable string, most uint64, source string, have uint64) error {
 	v := p.get(variable)
 	if variable == "" || v == "" {
@@ -183,8 +184,9 @@ func (p Process) agrees(variable string, most uint64, source string, have uint64
 	return nil
 }
 
-// taskOf reads which task of a step this process is. The variables tasks and task have the number of tasks and that of
-// this process.
+// taskOf sets Tasks from the variable named tasks, which has the number of tasks of the step, and Task from the one
+// named task, which has the number of this process among them, from 0. It ignores variables that are not set. Step is
+// the word for the step in errors.
 func (a *Allocation) taskOf(p Process, step, tasks, task string) (err error) {
 	if v := p.get(tasks); v != "" {
 		if a.Tasks, err = number(v, job.MaxRanks); err != nil {

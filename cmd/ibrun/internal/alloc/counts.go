@@ -44,8 +44,8 @@ func counts(text string) (all []repeated, err error) {
 	return all, nil
 }
 
-// spread returns the hosts in stretches that have one count as their slots. There must be as many
-// counts as hosts.
+// spread returns the hosts with the counts as their slots, in the order of the hosts. It divides an entry whose hosts
+// have different counts. It fails unless there are as many counts as hosts.
 func spread(all []hostlist.Entry, of []repeated) ([]hostlist.Entry, error) {
 	hosts, total := count(all), uint64(0)
 	for _, c := range of {
@@ -72,8 +72,8 @@ func spread(all []hostlist.Entry, of []repeated) ([]hostlist.Entry, error) {
 	return out, nil
 }
 
-// bare gives hosts without a number of slots one slot.
-func bare(all []hostlist.Entry) []hostlist.Entry {
+// defaultSlots sets the slots of entries without a number of slots to 1, in place, and returns the entries.
+func defaultSlots(all []hostlist.Entry) []hostlist.Entry {
 	for i := range all {
 		all[i].Slots = max(all[i].Slots, 1)
 	}
@@ -86,7 +86,7 @@ type tally struct {
 	at    map[string]int
 }
 
-// add gives slots to a host.
+// add adds slots to those of a host.
 func (t *tally) add(name string, slots uint32) error {
 	if t.at == nil {
 		t.at = map[string]int{}

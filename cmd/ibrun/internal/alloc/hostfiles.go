@@ -42,7 +42,7 @@ func isPBSJob(id string) bool {
 	return job.ShellSafe(strings.NewReplacer("[", "", "]", "").Replace(id))
 }
 
-// lines reads the file that a variable names: a host on each line, once for each slot.
+// lines reads the file that a variable names. Each line has the name of a host, and gives it one slot.
 func (p Process) lines(m *allocator, variable string) ([]hostlist.Entry, error) {
 	return p.eachLine(m, variable, func(words []string) (slots uint32, err error) {
 		if len(words) != 1 {
@@ -52,8 +52,9 @@ func (p Process) lines(m *allocator, variable string) ([]hostlist.Entry, error) 
 	})
 }
 
-// eachLine reads the file that a variable names, whose lines begin with the name of a host. line returns the slots that
-// the words of a line add to it. An error is about the variable, file and line. A file without lines is an error.
+// eachLine reads the file that a variable names and returns its hosts with their slots. The first word of a line is a
+// host. The function line gets all words of the line and returns the number of slots that it adds to the host. An error
+// names the variable, the file and the line. A file without a host is an error.
 func (p Process) eachLine(m *allocator, variable string, line func(words []string) (slots uint32, err error)) (
 	[]hostlist.Entry, error,
 ) {
@@ -95,7 +96,7 @@ func hostFile(variable string) func(*allocator, Process) (*Allocation, error) {
 		if err != nil {
 			return nil, bad(variable, name, err)
 		}
-		return &Allocation{Hosts: bare(entries), Source: variable}, nil
+		return &Allocation{Hosts: defaultSlots(entries), Source: variable}, nil
 	}
 }
 

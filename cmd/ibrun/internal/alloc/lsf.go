@@ -62,8 +62,8 @@ func lsfHosts(words []string, counted bool) ([]hostlist.Entry, error) {
 	return t.hosts, nil
 }
 
-// affinity reads a file with a line for each task: host, CPUs, and what memory it may use. The CPUs
-// do not count: each agent reads what its node allows.
+// affinity reads a file with a line for each task: host, CPUs, and the memory that it may use. Each line gives the host
+// one slot. The CPUs are checked and not used, because each agent reads which CPUs its node allows.
 func (p Process) affinity(m *allocator, variable string) ([]hostlist.Entry, error) {
 	return p.eachLine(m, variable, func(words []string) (slots uint32, err error) {
 		if len(words) > 1 {

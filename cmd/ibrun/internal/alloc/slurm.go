@@ -34,7 +34,7 @@ func readSlurm(m *allocator, p Process) (*Allocation, error) {
 		return nil, bad(name, id, errors.New("not the number of a job"))
 	}
 	a.ID = id
-	const end = "SLURM_JOB_END_TIME" // which Slurm tells since 23.02
+	const end = "SLURM_JOB_END_TIME" // set by Slurm since 23.02
 	if v := p.get(end); v != "" {
 		n, err := strconv.ParseUint(v, 10, 32)
 		if err != nil {
@@ -45,7 +45,7 @@ func readSlurm(m *allocator, p Process) (*Allocation, error) {
 	if err := a.slurmTask(p); err != nil {
 		return nil, err
 	}
-	// One task with a terminal is a user's shell (srun --pty bash), which is for the whole job.
+	// A step of one task with a terminal is the user's shell (srun --pty bash), which may use the whole job.
 	shell := a.Tasks == 1 && p.get("SLURM_PTY_PORT") != ""
 	groups, err := slurmGroups(p, a.Tasks > 0 && !shell)
 	if err != nil {
@@ -148,7 +148,7 @@ func (a *Allocation) addGroup(p Process, g slurmGroup, shell bool) error {
 	if err != nil {
 		return bad(g.list, list, err)
 	}
-	hosts := bare(entries)
+	hosts := defaultSlots(entries)
 	beside := map[string]string{
 		"SLURM_JOB_NODELIST": "SLURM_JOB_NUM_NODES", "SLURM_STEP_NODELIST": "SLURM_STEP_NUM_NODES",
 	}[g.list]
@@ -180,7 +180,8 @@ func (a *Allocation) addGroup(p Process, g slurmGroup, shell bool) error {
 	return nil
 }
 
-// spread gives each host its slots by a variable with numbers per host, if there is one: a slot for so many of them.
+// spread sets the slots of each host to the number that a variable has for it, divided by each, but to 1 at least. If
+// the variable is not set or its name is empty, spread returns the hosts as they are.
 func (p Process) spread(hosts []hostlist.Entry, variable string, each uint32) ([]hostlist.Entry, error) {
 	v := p.get(variable)
 	if variable == "" || v == "" {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// takes says what follows an option's name.
+// takes defines what follows the name of an option.
 type takes uint8
 
 const (
@@ -16,17 +16,16 @@ const (
 	optional              // --k or --k=v
 )
 
-// knob is one row of the table in options.go: how an option is written, and
-// what it does to a request.
-type knob struct {
+// option describes an option: how it is written, and what it does to a request. The options are listed in options.go.
+type option struct {
 	names string // without dashes, separated by blanks; the usual one first
 	takes takes
-	words []string // all that its value may be; nil: set judges
-	// set obeys the option. For a pair, v is NAME=VALUE.
+	words []string // valid values; nil: set checks the value
+	// set applies the option to r. For a pair, v is NAME=VALUE.
 	set   func(r *Request, v string) error
-	many  bool // may be given again with another value; each counts
-	local bool // belongs to one program; else to the whole job
-	last  bool // nothing after it is looked at, as with --help
+	many  bool // may be given several times, and each value counts
+	local bool // applies to one program; otherwise to the whole job
+	last  bool // the words after it are ignored, as after --help
 }
 
 // Given is one option as it was written.
@@ -45,15 +44,15 @@ type Program struct {
 	Last  bool     // an option said to look no further
 }
 
-// grammar is what a command line is read by.
+// grammar defines the syntax of a command line.
 type grammar struct {
-	options []knob
+	options []option
 	plus    map[string]string    // names that mean another option after "++"
-	refused map[string]string    // names that are not taken, with what to write instead
+	refused map[string]string    // names that are refused, with what to write instead
 	words   map[string][2]string // words that stand for an option and its value
 	short   map[string][2]string // options without a value that stand for another one and its value
 
-	index map[string]int // of options, by name
+	index map[string]int // indices in options by name; set by indexed
 }
 
 // indexed returns g with its index. It panics if two options have the same name, or if a name of g.short stands for an
@@ -105,7 +104,8 @@ func (g *grammar) Parse(args []string) ([]Program, error) {
 	}
 }
 
-// takeOptions takes what stands before the program.
+// takeOptions adds the options before the program to now, and returns the words behind them. Verbatim reports whether
+// "--" has ended the options.
 func (g *grammar) takeOptions(now *Program, args []string) (rest []string, verbatim bool, err error) {
 	for len(args) > 0 && !now.Last {
 		word := args[0]
@@ -143,7 +143,8 @@ func prefix(word string) int {
 	return 0
 }
 
-// takeOption takes one option and its value.
+// takeOption adds the first option of args and its value to now, and returns the words behind them. Dashes is the
+// number of dashes or plus signs before its name.
 func (g *grammar) takeOption(now *Program, args []string, dashes int) ([]string, error) {
 	written, text, has := strings.Cut(args[0], "=")
 	name := written[dashes:]

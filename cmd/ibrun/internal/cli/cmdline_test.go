@@ -9,7 +9,7 @@ import (
 
 func small() *grammar {
 	return grammar{
-		options: []knob{{names: "n np", takes: value}, {names: "v verbose"}, {names: "env", takes: pair},
+		options: []option{{names: "n np", takes: value}, {names: "v verbose"}, {names: "env", takes: pair},
 			{names: "K kill", takes: optional}, {names: "h help", last: true}, {names: "bind", takes: value}},
 		plus:    map[string]string{"p": "np"},
 		refused: map[string]string{"N": "write -n", "p": "write -n"},
@@ -58,9 +58,9 @@ func TestParse(t *testing.T) {
 		require.ErrorContains(t, err, why, line)
 	}
 	for _, bad := range []grammar{
-		{options: []knob{{names: "a"}, {names: "b a"}}},
+		{options: []option{{names: "a"}, {names: "b a"}}},
 		{short: map[string][2]string{"a": {"b", ""}}},
-		{options: []knob{{names: "a"}}, short: map[string][2]string{"a": {"a", ""}}},
+		{options: []option{{names: "a"}}, short: map[string][2]string{"a": {"a", ""}}},
 	} {
 		require.Panics(t, func() { bad.indexed() })
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // fabricOptions say how ranks that use the package ibrun reach each other.
-var fabricOptions = []knob{
+var fabricOptions = []option{
 	{names: "fabric", takes: value, words: []string{"auto", "ib", "udp", "tcp"}, set: func(r *Request, v string) error {
 		r.Fabric = v
 		return nil

@@ -14,7 +14,7 @@ var short = map[string][2]string{
 }
 
 // otherOptions are those of mpirun and hydra that have no like here.
-var otherOptions = []knob{
+var otherOptions = []option{
 	{names: "nooversubscribe", set: on(func(r *Request) *bool { return &r.NoOversubscribe })},
 	{names: "rankfile rf", takes: value, set: func(r *Request, v string) error { return fileName(&r.RankFile, v) }},
 	{names: "output-filename", takes: value, set: setOutputDir},

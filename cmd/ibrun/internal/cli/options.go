@@ -64,12 +64,12 @@ func refuse(why string) func(*Request, string) error {
 
 // options is every option there is. docs/cli.md explains them, help.go shows
 // the usual ones.
-func options() []knob {
+func options() []option {
 	return slices.Concat(rankOptions, placeOptions, environOptions, outputOptions, endOptions, launchOptions,
 		fabricOptions, srunOptions, otherOptions)
 }
 
-var rankOptions = []knob{
+var rankOptions = []option{
 	{names: "n np ntasks", takes: value, local: true,
 		set: func(r *Request, v string) error { return SetCount(&r.now.Ranks, v, job.MaxRanks) }},
 	{names: "ppn perhost npernode ntasks-per-node tasks-per-node processPerHost", takes: value,
@@ -111,7 +111,7 @@ var rankOptions = []knob{
 	{names: "version V", set: act(Version), last: true},
 }
 
-var environOptions = []knob{
+var environOptions = []option{
 	{names: "x", takes: value, many: true, set: func(r *Request, v string) error { return r.Env.export(v) }},
 	{names: "env", takes: pair, many: true, local: true,
 		set: func(r *Request, v string) error { r.now.Sets = append(r.now.Sets, v); return validSet(v) }},
@@ -136,7 +136,7 @@ var environOptions = []knob{
 	{names: "allow-run-as-root"},
 }
 
-var outputOptions = []knob{
+var outputOptions = []option{
 	{names: "label l prepend-rank tag-output", set: on(func(r *Request) *bool { return &r.Label })},
 	{names: "timestamp-output", set: on(func(r *Request) *bool { return &r.Timestamp })},
 	{names: "output outfile-pattern", takes: value,
@@ -156,7 +156,7 @@ var outputOptions = []knob{
 	{names: "line-buffered", set: on(func(r *Request) *bool { return &r.Output.Lines })},
 }
 
-var endOptions = []knob{
+var endOptions = []option{
 	{names: "timeout", takes: value, set: func(r *Request, v string) error { return SetDuration(&r.Timeout, v) }},
 	{names: "launch-timeout", takes: value, set: func(r *Request, v string) error {
 		if err := SetDuration(&r.Launch.Timeout, v); err != nil {
@@ -192,7 +192,7 @@ var endOptions = []knob{
 	{names: "print-all-exitcodes", set: on(func(r *Request) *bool { return &r.AllCodes })},
 }
 
-var launchOptions = []knob{
+var launchOptions = []option{
 	{names: "launcher bootstrap", takes: value, set: (*Request).setLauncher},
 	{names: "launcher-exec bootstrap-exec launch-agent remote-shell", takes: value, set: (*Request).setExec},
 	{names: "ssh-args launcher-args", takes: value, many: true, set: (*Request).addArgs},
@@ -261,8 +261,8 @@ func SetCount[N uint32 | uint64](to *N, v string, most uint64) error {
 	return nil
 }
 
-// agree stores v in to, unless v is zero. It returns an error of the format, for v and the value before, if an option
-// has already stored another value.
+// agree stores v in to, unless v is zero. If an earlier option has stored another value in to, agree returns an error.
+// Format is the text of the error, whose arguments are v and the earlier value.
 func agree[T comparable](to *T, v T, format string) error {
 	var zero T
 	if v == zero {

@@ -8,7 +8,7 @@ import (
 	"ibrun/internal/plain"
 )
 
-// productGrammar is the grammar of ibrun's command lines.
+// productGrammar returns the grammar of ibrun's command lines.
 func productGrammar() *grammar {
 	return grammar{options: options(), plus: charm, refused: refused, short: short, words: map[string][2]string{
 		"task_affinity": {"bind-to", "auto"}, "tacc_affinity": {"bind-to", "auto"},

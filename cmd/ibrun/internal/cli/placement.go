@@ -12,7 +12,7 @@ import (
 
 // placeOptions put ranks on nodes, processors and devices. docs/placement.md
 // has the rules.
-var placeOptions = []knob{
+var placeOptions = []option{
 	{names: "c cpus-per-task cores-per-task", takes: value, set: (*Request).setPE},
 	{names: "map-by", takes: value, set: mapBy},
 	{names: "rank-by", takes: value, set: rankBy,
@@ -53,7 +53,8 @@ func object(to *job.Object, word string) error {
 	return decide(to, o)
 }
 
-// decide sets what ranks are placed by or bound to, which several options say.
+// decide stores o, the kind of object that ranks are placed by or bound to. It fails if another option has stored a
+// different kind.
 func decide(to *job.Object, o job.Object) error {
 	return agree(to, o, "%s contradicts %s, which another option says")
 }
@@ -99,7 +100,7 @@ func (r *Request) setPE(v string) error {
 	return agree(&r.Binding.PE, n, "%d cores per rank contradict %d")
 }
 
-// setPlane deals ranks to nodes, so many at a time; 0: they are not dealt.
+// setPlane makes each node in turn get n consecutive ranks. If n is 0, it changes nothing.
 func (r *Request) setPlane(n uint64) error {
 	return agree(&r.Plane, n, "ranks cannot be dealt by %d and by %d")
 }

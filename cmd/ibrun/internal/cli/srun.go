@@ -10,7 +10,7 @@ import (
 )
 
 // srunOptions are those of srun that mean something without Slurm, or that do no harm.
-var srunOptions = []knob{
+var srunOptions = []option{
 	{names: "nodes", takes: value, set: func(r *Request, v string) (err error) {
 		r.Nodes, err = nodeRange(v)
 		return err

@@ -186,10 +186,10 @@ func parse(args []string) (r request, err error) {
 	return r, err
 }
 
-// gdbVariable names the debugger of ctl gdb.
+// gdbVariable is the environment variable with the command of the debugger that ctl gdb runs.
 const gdbVariable = "IBRUN_GDB"
 
-// take completes the request from the words after the verb.
+// take completes r from the words after the verb, which depend on the verb.
 func (r *request) take(words []string) (err error) {
 	switch r.verb {
 	case "pipe", "gdb":

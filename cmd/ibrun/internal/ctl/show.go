@@ -182,7 +182,8 @@ func (r *request) top(c *control.Client, stdout io.Writer) error {
 func page(s *control.Standing) []string {
 	ranks, cpu, memory := s.Totals()
 	head := fmt.Sprintf("%s  %s on %s  CPU time %s  memory %s", time.Now().Format("15:04:05"),
-		plain.Plural(int(ranks), "rank"), plain.Plural(int(s.Nodes), "node"), control.TimeText(cpu), control.BytesText(memory))
+		plain.Plural(int(ranks), "rank"), plain.Plural(int(s.Nodes), "node"), control.TimeText(cpu),
+		control.BytesText(memory))
 	waits := s.Collectives()
 	if len(waits) > 1 {
 		waits = append(waits[:1], fmt.Sprintf("and %d more collectives", len(waits)-1))
@@ -207,7 +208,7 @@ func draw(w io.Writer, page []string, first bool, rows, cols int) error {
 	return err
 }
 
-// size says how far a change of the job's size is.
+// size writes which size the job has, or is ready for.
 func size(w io.Writer, s *control.Size) error {
 	what := fmt.Sprintf("%s on %s", plain.Plural(int(s.Ranks), "rank"), plain.Plural(int(s.Nodes), "node"))
 	if s.Waits {

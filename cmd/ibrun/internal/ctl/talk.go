@@ -135,11 +135,11 @@ func (in *input) sizes() {
 	}
 }
 
-// mostCCSData is how many bytes a request to a program may have here: a line of the control socket
-// is bounded, and grows by a third.
+// mostCCSData is the maximum size in bytes of the data of ctl ccs. The length of a line of the control socket is
+// limited, and the encoding in JSON makes the data a third longer.
 const mostCCSData = 44 << 10
 
-// readRequest reads what a request carries, unless it would be typed.
+// readRequest reads the data of ctl ccs from in. It reads nothing if in is a terminal.
 func (r *request) readRequest(in *os.File) (err error) {
 	if proc.IsTerminal(in) {
 		return nil

@@ -31,7 +31,8 @@ type Finding struct {
 }
 
 // Judge says what is wrong with nodes, the worst first. What several nodes have
-// is one finding. With wantIB (--fabric ib), what keeps verbs from working is an error.
+// is one finding. If wantIB is set (--fabric ib), whatever keeps verbs
+// from working is an error.
 func Judge(nodes []Node, wantIB bool) []Finding {
 	j := &verdict{wantIB: wantIB, at: map[string]int{}}
 	order := map[string]int{}

@@ -148,8 +148,8 @@ func writeTable(b *strings.Builder, rows []row) {
 		lines = append(lines, r.lines()...)
 	}
 	for _, cells := range lines {
-		empty := strings.Repeat("\t", len(heads)-len(cells)) // a line with fewer cells would end the columns
+		empty := strings.Repeat("\t", len(heads)-len(cells)) // tabwriter ends a column at a line that lacks it
 		fmt.Fprintln(w, strings.Join(cells, "\t")+"\t"+empty)
 	}
-	_ = w.Flush() // a strings.Builder takes all
+	_ = w.Flush() // a strings.Builder accepts all writes
 }

@@ -17,7 +17,7 @@ import (
 func (p *Plan) output(r *cli.Request, cwd string) job.Output {
 	out := r.Output
 	if dir := r.OutputDir; dir.Name != "" {
-		dir.Name = strings.ReplaceAll(absolute(dir.Name, cwd), "%", "%%") // a pattern that stands for itself
+		dir.Name = strings.ReplaceAll(absolute(dir.Name, cwd), "%", "%%") // the name becomes part of a pattern
 		if !dir.NoJob {
 			dir.Name = filepath.Join(dir.Name, "1")
 		}

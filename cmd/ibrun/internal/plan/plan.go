@@ -289,7 +289,7 @@ func room(words []string) (n int) {
 	return n
 }
 
-// absolute is a directory as seen from another, or that one if it has no name.
+// absolute returns the absolute path of dir, which is relative to from. If dir is empty, it returns from.
 func absolute(dir, from string) string {
 	switch {
 	case dir == "":

@@ -198,7 +198,7 @@ func (c *canvas) rows(l *tree.Launch, top, row float64) {
 				s.Phase, px(c.x(s.From)), px(y+(row-height)/2), px(width), px(height), colours[s.Phase])
 		}
 		if n.Up() == job.Never && n.At[job.SessionStarted] != job.Never {
-			last := max(0, slices.Max(n.At[:])) // of what is known
+			last := max(0, slices.Max(n.At[:])) // latest known moment
 			c.text(c.x(last)+4, y+row/2+4, ` class="failed"`, "×")
 		}
 		c.put("</g>")
@@ -230,7 +230,7 @@ func hover(n *tree.Node) string {
 	return text
 }
 
-// scale lays a launch's time over a width in pixels.
+// scale maps the time of a launch from 0 to end to x coordinates in pixels.
 type scale struct {
 	end   time.Duration
 	left  float64
@@ -241,23 +241,23 @@ func (s scale) x(t time.Duration) float64 {
 	return s.left + s.width*float64(t)/float64(max(s.end, 1))
 }
 
-// ticks are round times, at most ten of them, from 0 on.
+// ticks returns round times at equal distances from 0 to end, at most ten.
 func (s scale) ticks() (at []time.Duration) {
 	step := time.Microsecond
-	for i := 0; s.end/step >= 10; i++ { // 2, 5, 10, 20, ...
+	for i := 0; s.end/step >= 10; i++ { // 2, 5, 10, 20, ... us
 		if i%3 == 1 {
 			step = step / 2 * 5
 		} else {
 			step *= 2
 		}
 	}
-	for t := time.Duration(0); t >= 0 && t <= s.end; t += step { // below 0: there is no such time
+	for t := time.Duration(0); t >= 0 && t <= s.end; t += step { // below 0 after an overflow
 		at = append(at, t)
 	}
 	return at
 }
 
-// tickText is a round time without the zeros that say nothing.
+// tickText formats a round time without trailing zeros.
 func tickText(t time.Duration) string {
 	switch {
 	case t == 0:

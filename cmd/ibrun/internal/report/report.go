@@ -351,8 +351,8 @@ func (r *Reporter) HostOf(node job.NodeIndex, planned string) string {
 	return planned
 }
 
-// missing says before a job is ended who waits for whom. A job whose time is up may be one in which
-// nobody waits: that is no news.
+// missing prints, before the job is ended, which ranks wait for which others in collectives. If no rank waits and a
+// signal ends the job, it prints a summary of all ranks instead.
 func (r *Reporter) missing(e core.Missing) {
 	if r.Quiet {
 		return

@@ -17,11 +17,11 @@ import (
 
 // Views shows a launch as the user wants to see a launch: --timing, --trace, --report.
 type Views struct {
-	Launch *tree.Launch // times of the launch, once Finish has returned; nil if nothing was seen of it
+	Launch *tree.Launch // moments of the launch, valid after Finish; nil: none are known
 
 	request *cli.Request
 	plan    *plan.Plan
-	root    string // host of the root
+	root    string // host of the root agent
 	trace   *view
 	page    *view
 	line    func(format string, args ...any)
@@ -70,7 +70,8 @@ func (v *view) drop() {
 	v.file.Close()
 }
 
-// OpenViews opens the files that a request names. root is the host of the root, and line prints a line for the user.
+// OpenViews opens the files that r names for views. Root is the host of the root agent, and line prints a line for the
+// user.
 func OpenViews(r *cli.Request, p *plan.Plan, root string, line func(string, ...any)) (v *Views, err error) {
 	v = &Views{request: r, plan: p, root: root, line: line}
 	if v.trace, err = openView("--trace", r.Trace); err != nil {

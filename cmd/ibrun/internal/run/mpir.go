@@ -26,8 +26,9 @@ func MPIRExists() bool { return at.table != nil }
 // BeingDebugged reports whether a debugger has said that it wants the job.
 func BeingDebugged() bool { return at.being != nil && *at.being != 0 }
 
-// laid keeps the collector from moving and freeing the table, to which only MPIR_proctable points.
-var laid runtime.Pinner
+// tablePins keeps the collector from freeing the table and its texts. Only MPIR_proctable points to the table, and the
+// collector does not follow that variable.
+var tablePins runtime.Pinner
 
 // MPIRSpawned sets MPIR_proctable to all and calls MPIR_Breakpoint, where a debugger stops this process and reads the
 // table. It returns when the debugger continues the process, or at once if there is no debugger. Each call replaces the
@@ -52,8 +53,8 @@ func MPIRSpawned(all []control.Process) error {
 	first := unsafe.SliceData(table)
 	pins.Pin(first)
 	*at.table, *at.size, *at.state = uintptr(unsafe.Pointer(first)), int32(len(all)), spawned
-	laid.Unpin()
-	laid = pins
+	tablePins.Unpin()
+	tablePins = pins
 	MPIRBreakpoint()
 	return nil
 }
