@@ -46,7 +46,7 @@ func (f *remotePeer) flush(ctx context.Context) error {
 		if f.t.stopped {
 			return ErrClosed
 		}
-		if err := f.hear(ctx); err != nil {
+		if err := f.waitNews(ctx); err != nil {
 			return err
 		}
 	}

@@ -41,7 +41,7 @@ type source struct {
 	queue  []*entry // oldest first
 	bytes  int
 	room   chan struct{}   // closed when there is room again; nil: nobody waits
-	taken  func(bytes int) // called with the size of each message that is received; nil: nobody asks
+	taken  func(bytes int) // called with the size of each message that the program receives; may be nil
 	stream bool            // its last message came by a stream
 	driver driver          // which reads that; nil: none that a receiver may drive
 	err    error           // nothing more will come from this peer
@@ -83,8 +83,8 @@ func (b *inbox) source(from uint32) *source {
 	return s
 }
 
-// put delivers a message that came by another way than the fabric's datagrams, from a start of the
-// peer. One of a start that does not count any more is dropped.
+// put delivers a message that has not come as a datagram of the fabric. Start is the start of the sender that has sent
+// it. A message of an earlier start than the one that counts is dropped.
 func (b *inbox) put(m Message, start uint8) { b.putAll(m.From, [][]byte{m.Body}, start, nil) }
 
 // byStream notes how a message has come; the caller holds the lock.
@@ -356,8 +356,8 @@ func (b *inbox) acknowledge() {
 	b.failures = nil
 }
 
-// wakeFirst wakes the first receiver of those who take messages of any peer, or of all; the caller
-// holds the lock.
+// wakeFirst wakes the receiver that has waited longest. If any is set, it only considers receivers that take messages
+// of any peer. The caller holds the lock.
 func (b *inbox) wakeFirst(any bool) {
 	told := false
 	b.wake(func(w *waiter) bool {

@@ -59,7 +59,7 @@ func (l *lobby) enter(s fabric.Stream, expected func() int) *guest {
 	return g
 }
 
-// sources counts the guests of each source.
+// sources returns the number of guests by source.
 func (l *lobby) sources() map[netip.Prefix]int {
 	of := map[netip.Prefix]int{}
 	for _, g := range l.guests {
@@ -76,7 +76,7 @@ func (l *lobby) expect(count func() int) int {
 	return l.expected
 }
 
-// busiest is the source with the most guests.
+// busiest returns the source with the most guests, given their numbers by source.
 func busiest(of map[netip.Prefix]int) (most netip.Prefix) {
 	for from, n := range of {
 		if n > of[most] {
@@ -93,7 +93,7 @@ func (l *lobby) evict(from netip.Prefix) {
 	l.guests = slices.Delete(l.guests, i, i+1)
 }
 
-// leave is for a guest that has shown itself, or has gone.
+// leave removes a guest that has been authenticated or has hung up. It does nothing if the guest was evicted.
 func (l *lobby) leave(g *guest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -147,7 +147,7 @@ func (f *remotePeer) resumed(ctx context.Context, s *stream, number uint64) (don
 		return true, nil // it goes with the others that are kept
 	}
 	for f.stream == s && !t.stopped {
-		if err := f.hear(ctx); err != nil {
+		if err := f.waitNews(ctx); err != nil {
 			return true, err
 		}
 	}

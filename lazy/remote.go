@@ -185,7 +185,7 @@ func (f *remotePeer) kill(why error) {
 	f.fail(f.dead)
 }
 
-// end stops a peer; the table is stopped.
+// end stops the timers of a peer and ends its stream, when the table has been stopped.
 func (f *remotePeer) end() {
 	f.timer.Stop()
 	if f.bundle.timer != nil {
@@ -355,8 +355,8 @@ func (f *remotePeer) report() error {
 	return nil
 }
 
-// hear waits for news with the lock of remote peers given back meanwhile.
-func (f *remotePeer) hear(ctx context.Context) error {
+// waitNews waits until notify is called or ctx ends. It releases the lock of remote peers while it waits.
+func (f *remotePeer) waitNews(ctx context.Context) error {
 	f.t.fmu.Unlock()
 	defer f.t.fmu.Lock()
 	select {

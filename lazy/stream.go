@@ -34,11 +34,11 @@ type stream struct {
 
 	spin poll.Spinner // polls before the reader of the stream sleeps
 
-	// Under the lock of remote peers.
+	// The lock of remote peers protects these fields.
 	reading bool
-	came    uint64 // messages that were received
-	resumed bool   // what was kept goes another way
-	peers   uint64 // messages that the peer had by then
+	came    uint64 // number of messages received
+	resumed bool   // the stream has failed, and the retained messages have been returned by resume
+	peers   uint64 // number of messages that the peer had received by then
 }
 
 // endMark stands where a length would, as the last word of one direction.
@@ -77,7 +77,7 @@ func newStream(c fabric.Stream, token upgrade.Token, start uint8) *stream {
 // send writes one message, whose number it returns; 0: it was not begun. The context is honoured
 // until the first byte is on its way.
 func (s *stream) send(ctx context.Context, m []byte) (number uint64, err error) {
-	if err := acquire(ctx, s.turn); err != nil { // whoever has the turn gives it back if the stream fails
+	if err := acquire(ctx, s.turn); err != nil { // if the stream fails, the sender that has the turn gives it back
 		return 0, err
 	}
 	defer func() { <-s.turn }()
@@ -93,8 +93,7 @@ func (s *stream) send(ctx context.Context, m []byte) (number uint64, err error) 
 	return number, err
 }
 
-// acquire takes a turn, which the caller gives back. One that is free is taken even if the context
-// has ended.
+// acquire takes a turn, which the caller gives back. If the turn is free, acquire succeeds even if ctx has ended.
 func acquire(ctx context.Context, turn chan<- struct{}) error {
 	select {
 	case turn <- struct{}{}:
@@ -186,8 +185,8 @@ func writeSome(to fabric.Stream, b []byte) (n int, err error) {
 	return 0, errors.ErrUnsupported
 }
 
-// try writes a message as far as the stream takes it at once. What does not fit is finished by a
-// goroutine. False without an error: another sender has the turn, or the stream takes nothing now.
+// try writes as much of a message as the stream takes at once. If that is a part, a goroutine writes the rest. Try
+// returns false and no error if another sender has the turn, or if the stream takes nothing now.
 func (s *stream) try(m []byte) (taken bool, err error) {
 	select {
 	case s.turn <- struct{}{}:

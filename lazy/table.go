@@ -165,7 +165,7 @@ type Table struct {
 // sums contains the counters of a table. The index is one of the constants job.Count*.
 type sums [job.Counts]uint64
 
-// New returns a new table.
+// New returns a new table. It does not open the fabric.
 func New(cfg Config) *Table {
 	cfg.MaxLive = cmp.Or(cfg.MaxLive, 1024)
 	t := &Table{

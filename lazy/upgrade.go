@@ -219,7 +219,7 @@ func (f *remotePeer) byStream(ctx context.Context, s *stream, m []byte) (done bo
 func (f *remotePeer) verdict(ctx context.Context, s *stream) error {
 	t := f.t
 	for f.limbo && !t.stopped {
-		if err := f.hear(ctx); err != nil {
+		if err := f.waitNews(ctx); err != nil {
 			return err
 		}
 	}

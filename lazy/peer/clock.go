@@ -171,7 +171,7 @@ func (p *Peer) tick() {
 		if w.ackAt <= p.now {
 			w.answerNow()
 			w.ackWait = ackDelay
-			w.hold.gap = 0 // it goes alone
+			w.hold.gap = 0 // no data has carried it
 		}
 	}
 	if p.probeAt() <= p.now {

@@ -50,21 +50,22 @@ type EventKind uint8
 
 // The events, each with the fields of Event that it uses.
 const (
-	Send           EventKind = iota + 1 // Msg: becomes the Peer's; the owner sees to it that there is Room
-	Control                             // Msg: the same, delivered as DeliverControl
-	Bundle                              // Msg: the same, delivered as DeliverBundle
-	Warm                                // connect without a message
-	Resolved                            // Tuple, Epoch, Fresh: answer to Resolve
-	Unresolved                          // Cause: answer to Resolve, one of Exited, Broken, NoRank
-	Packet                              // Packet, Gen, SrcEpoch, DstEpoch, Path, Body, Tuple (where it came from), Keep
-	Tick                                // the timer; early and needless ones do no harm
-	Rest                                // the owner would like this connection closed, if nothing is under way
-	Taken                               // N: messages of that many bytes in all have been taken from the owner's hands
-	Down                                // our own first network does not work
-	Recovered                           // it does again
-	SecondaryFound                      // Tuple: answer to ResolveSecondary
-	Flush                               // somebody waits until all that was sent is acknowledged
-	Floor                               // Epoch: the peer was restarted, and older epochs do not count any more
+	// Msg: becomes the Peer's and is never refused. For new messages, the owner checks Room first.
+	Send           EventKind = iota + 1
+	Control                  // Msg: the same, delivered as DeliverControl
+	Bundle                   // Msg: the same, delivered as DeliverBundle
+	Warm                     // connect without a message
+	Resolved                 // Tuple, Epoch, Fresh: answer to Resolve
+	Unresolved               // Cause: answer to Resolve, one of Exited, Broken, NoRank
+	Packet                   // Packet, Gen, SrcEpoch, DstEpoch, Path, Body, Tuple (where it came from), Keep
+	Tick                     // the timer; early and needless ones do no harm
+	Rest                     // the owner would like this connection closed, if nothing is under way
+	Taken                    // N: messages of that many bytes in all have been taken from the owner's hands
+	Down                     // our own first network does not work
+	Recovered                // it does again
+	SecondaryFound           // Tuple: answer to ResolveSecondary
+	Flush                    // somebody waits until all that was sent is acknowledged
+	Floor                    // Epoch: the peer was restarted, and older epochs do not count any more
 )
 
 // Event is one thing that happened. It is a plain struct so that no event costs memory.
@@ -99,7 +100,7 @@ const (
 	// the pair is no longer connected and nothing was lost; what is staged opens it anew
 	Closed
 	Failed   // Cause, Lost: the oldest Lost unacknowledged messages are lost, or may be
-	Writable // room has grown after half of the stage was in use
+	Writable // Room has grown, and more than half of Config.Stage was in use
 	Drained  // all that was sent is acknowledged
 	// Least: a newer start of the peer counts from now on; Failed or Closed of the older one follow
 	Renewed

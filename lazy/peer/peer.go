@@ -121,8 +121,7 @@ func (p *Peer) Address() fabric.Tuple { return p.to }
 // reported lost.
 func (p *Peer) Unacked() int { return p.pending }
 
-// Room is the length in bytes of the longest message that may be sent now;
-// below zero it is none.
+// Room returns the length in bytes of the longest message that may be sent now. If it is negative, none may be sent.
 func (p *Peer) Room() int { return p.cfg.Stage - p.unackedBytes - messageCost }
 
 // Untaken is how many bytes were delivered and not reported as taken.
@@ -192,8 +191,8 @@ func (p *Peer) Step(now time.Duration, ev Event) []Effect {
 	p.arm()
 	effects := p.scratch.effects
 	if ev.Kind == Tick && p.pending == 0 {
-		// Give back the memory that a burst has needed; what was built in it stays as it is. The timer is set for
-		// whatever is sent and for what is to be acknowledged, so a Tick comes after the last.
+		// Release the memory that a burst has needed. The effects of this step still refer to it. A Tick follows the
+		// last packet of a burst, because the timer is set for packets to repeat and to acknowledge.
 		p.queue = queue{}
 		p.scratch.effects, p.scratch.bytes = nil, nil
 	}
@@ -265,6 +264,7 @@ func (p *Peer) transmit(k *packet) {
 	p.transmitTo(p.to, k)
 }
 
+// transmitTo builds a body in the scratch and sends it to an address.
 func (p *Peer) transmitTo(to fabric.Tuple, k *packet) {
 	p.emit(Effect{
 		Kind: Transmit, Packet: k.kind, Gen: p.gen, DstEpoch: p.epoch, Path: p.Moves(), To: to, Body: p.body(k),

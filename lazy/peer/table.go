@@ -71,22 +71,23 @@ func (a action) String() string {
 	}[a]
 }
 
-// row is what some states do with some inputs.
+// row says what each of some states does on each of some inputs.
 type row struct {
 	states  []State
 	inputs  []input
-	next    State // same: each stays
+	next    State // same: the state does not change
 	actions []action
 	why     string
 }
 
-// same stands for the state that there is.
+// same is the value of row.next if the state does not change.
 const same = states
 
 func in(s ...State) []State { return s }
 func on(i ...input) []input { return i }
 
-// table is the whole of the handshake. docs/dev/states.md is made of it. The first rows are those of several states.
+// table is the whole of the handshake. TestStates writes the table of docs/dev/states.md from it. The rows of several
+// states come first.
 var table = []row{
 	{in(Idle, Resolving), on(inState1Ack, inState1), same, nil,
 		"cannot be: it answers a STATE of ours, and we sent none"},
@@ -183,7 +184,7 @@ var table = []row{
 	{in(Closing), on(inRest), same, nil, "it is about to"},
 }
 
-// index finds the row of a state and an input, with the next state filled in.
+// index holds the row of each state and input. Its next is never same.
 var index = indexed(table)
 
 func indexed(rows []row) (x [states][inputs]*row) {

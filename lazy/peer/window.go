@@ -181,7 +181,7 @@ func (p *Peer) takeAck(k *packet) {
 		return
 	}
 	p.retry.silent = 0
-	if k.window == 0 { // the peer is there, although nothing goes ahead
+	if k.window == 0 { // the peer answers, although its window is shut
 		p.retry.since, p.retry.proofs = p.now, 0
 	}
 	before := p.pending

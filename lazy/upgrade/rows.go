@@ -4,7 +4,7 @@ import "slices"
 
 func in(s ...State) []State { return s }
 
-// except returns the states of the stream without some.
+// except returns all states of the region stream except some.
 func except(some ...State) (rest []State) {
 	for s := range OutDatagrams {
 		if !slices.Contains(some, s) {

@@ -166,15 +166,16 @@ func (p *Pair) apply(of region, in input, c *cue) {
 	}
 }
 
-// meaning is what a step does, and its name in docs/dev/upgrade.md.
+// meaning defines a step: its name in docs/dev/upgrade.md, and the function that does it.
 type meaning struct {
 	name string
 	do   func(*Pair, *cue)
 }
 
+// steps defines all steps.
 var steps [stepCount]meaning
 
-func init() { // not above: what the steps do looks steps up
+func init() { // an initializer would refer to itself: doLeave calls apply, which uses steps
 	steps = [stepCount]meaning{
 		doAsk:  {"send WANT or OFFER", func(p *Pair, _ *cue) { p.ask() }},
 		doKeep: {"keep offer and token", func(p *Pair, c *cue) { p.token, p.offer = c.token, c.offer }},

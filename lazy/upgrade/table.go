@@ -127,11 +127,11 @@ var of = [regions][]input{
 	incoming: {inSwitch, inMissed, inEndMark, inOver},
 }
 
-// action is one part of what a row does: a Control that is sent, the EffectKind of an effect that needs no more, or a
-// step.
+// action is one of the things that a row does: a Control, which is sent; an EffectKind, which is emitted as an effect
+// without other fields; or a step.
 type action any
 
-// step is what a row does besides. Its row in steps says what that is.
+// step is an action that a Control or an EffectKind alone does not describe. Its element of steps defines it.
 type step uint8
 
 const (
@@ -156,11 +156,11 @@ const (
 	stepCount
 )
 
-// row is what some states, of one region, do with some inputs.
+// row says what each of some states of one region does on each of some inputs.
 type row struct {
 	from    []State
 	inputs  []input
-	next    State // same: each stays
+	next    State // same: the state does not change
 	actions []action
 	why     string
 }

@@ -140,8 +140,8 @@ func (p *Pair) Route(m Message) (Verdict, []Effect) {
 		}
 		return ByDatagram, nil
 	}
-	// What a datagram could carry is better sent by a stream if more waited than datagrams are good for, or if the pair
-	// sends enough of late.
+	// A stream pays for a message that datagrams could carry if so much has waited for the window that datagrams are too
+	// slow (bulk), or if the pair has sent enough recently.
 	if !must && !(p.up && (p.worth.reached(p.cfg.Worth, m.Size, m.Now) || p.bulk)) {
 		return ByDatagram, nil
 	}
@@ -211,7 +211,7 @@ func (p *Pair) forget() {
 	p.kept, p.leaves, p.peerLeaves, p.resumed, p.have, p.peers = false, false, false, false, 0, 0
 }
 
-// failed counts an attempt that has failed, and ends it.
+// failed counts an attempt that has failed because of why, forgets it and notifies the owner.
 func (p *Pair) failed(why error) {
 	p.failures++
 	p.why = why
