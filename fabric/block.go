@@ -137,13 +137,14 @@ func (b *Block) Append(dst []byte) []byte {
 // with b.
 func ParseBlock(b []byte) (*Block, error) {
 	blk, ok := parseBlock(b)
-	if !ok || !bytes.Equal(blk.Append(nil), b) { // this build would have written it otherwise
+	if !ok || !bytes.Equal(blk.Append(nil), b) { // b is not what Append writes
 		return nil, ErrBlock
 	}
 	return blk, nil
 }
 
-// parseBlock checks no more than lengths and indexes.
+// parseBlock decodes a block. It checks only lengths, the kind and the indexes of bases. ParseBlock finds all other
+// errors by encoding the result again.
 func parseBlock(b []byte) (blk *Block, ok bool) {
 	if len(b) < blockHead || Kind(b[0]&15) >= kinds {
 		return nil, false

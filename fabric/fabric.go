@@ -33,8 +33,8 @@ type Fabric interface {
 	// Post sends one datagram and keeps nothing of b. It does not wait: what
 	// the link cannot take now is lost. The error says that it can never work.
 	Post(to Tuple, b []byte) error
-	// PostAll is Post for datagrams that lie one behind the other in b: each has
-	// size bytes, but the last may have less. There are at most MaxBatch of them.
+	// PostAll sends several datagrams like Post. They follow each other in b: each has size bytes, but the last may
+	// have fewer. There are at most MaxBatch of them.
 	PostAll(to Tuple, b []byte, size int) error
 	// Offer makes this endpoint ready to be dialled and returns what the other
 	// side needs for that besides the tuple, at most 64 bytes.
@@ -51,8 +51,8 @@ type Fabric interface {
 // datagram.
 type Driver interface {
 	Fabric
-	// Turn is the right to drive. Who takes it must call Drive, which gives it
-	// back, or give it back with Leave.
+	// Turn returns the right to drive, which one goroutine at a time has. A goroutine that has taken it calls Drive,
+	// which gives it back, or gives it back unused with Leave.
 	Turn() *poll.Turn
 	// Drive waits for a datagram, and hands it and those that came with it to
 	// the sink in the caller's goroutine.
@@ -71,7 +71,7 @@ const (
 // lets what was written arrive.
 type Stream interface {
 	io.ReadWriteCloser
-	// SetDeadline bounds reads and writes; the zero time means never.
+	// SetDeadline sets the time at which reads and writes fail. The zero time removes it.
 	SetDeadline(time.Time) error
 }
 
@@ -100,7 +100,7 @@ type Confirmer interface {
 type Counter interface {
 	Fabric
 	Counted() Counts
-	// MostStreams is how many streams of one node the device has room for.
+	// MostStreams returns the maximum number of streams on the device. All processes of the node share this number.
 	MostStreams() int
 }
 

@@ -53,7 +53,7 @@ func (f *Fabric) openDatagrams() (err error) {
 	return f.ready(func() error { return f.addReceives(fewReceives) })
 }
 
-// ready moves the queue pair from Reset to where it can send and receive. post posts its receives.
+// ready moves the queue pair for datagrams from Reset to ReadyToSend. It calls post in state Init, to post receives.
 func (f *Fabric) ready(post func() error) error {
 	qp, at := f.out.qp, &f.dev.at
 	err := qp.Modify(verbs.QPState{State: verbs.Init, Port: at.port, PKeyIndex: at.pkey, QKey: f.cfg.QKey})
@@ -80,7 +80,7 @@ func (f *Fabric) addReceives(slots int) error {
 // Post sends one datagram. What the device cannot take now is lost.
 func (f *Fabric) Post(to fabric.Tuple, b []byte) error { return f.PostAll(to, b, len(b)) }
 
-// PostAll tells the device of several work requests at once.
+// PostAll implements fabric.Fabric. It passes several work requests to the device at once.
 func (f *Fabric) PostAll(to fabric.Tuple, b []byte, size int) error {
 	for len(b) > 0 {
 		taken, err := f.post(to, b, size, 0)

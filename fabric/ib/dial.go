@@ -164,7 +164,7 @@ func (f *Fabric) control(b []byte) {
 	case accept, refuse:
 		select {
 		case answers <- c:
-		default: // not asked, or a repetition
+		default: // no Dial waits for it, or it repeats an earlier answer
 		}
 	case abandon:
 		if l != nil {

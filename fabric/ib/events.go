@@ -56,7 +56,7 @@ func (f *Fabric) lost(err error) {
 	}
 }
 
-// breakAll says the same, and ends all streams.
+// breakAll fails all streams with err, and calls lost.
 func (f *Fabric) breakAll(err error) {
 	if l := f.streams(); l != nil {
 		l.breaks(err)

@@ -129,7 +129,7 @@ type ring struct {
 	mr    *verbs.MR
 	first int // number of its first slot, counted over all rings
 	slots int // number of slots
-	size  int // of a slot in bytes
+	size  int // size of a slot in bytes
 }
 
 // bytes returns the memory of a slot.
@@ -150,7 +150,7 @@ func (r *ring) requests() []verbs.Receive {
 	return batch
 }
 
-// rings represents the memory of all receives of one queue, which grows by rings.
+// rings represents the memory of all receives of one queue. It grows by one ring at a time.
 type rings []ring
 
 // slots returns the number of slots of all rings.
@@ -162,7 +162,7 @@ func (s rings) slots() int {
 	return last.first + last.slots
 }
 
-// of returns the ring that contains a slot.
+// of returns the ring that contains a slot, or nil if there is none.
 func (s rings) of(slot int) *ring {
 	for i := range s {
 		if slot < s[i].first+s[i].slots {
@@ -172,7 +172,7 @@ func (s rings) of(slot int) *ring {
 	return nil
 }
 
-// add appends a ring and returns the work requests that post its slots.
+// add appends a ring of slots of size bytes each, and returns the work requests that post them.
 func (s *rings) add(f *Fabric, slots, size int) ([]verbs.Receive, error) {
 	mr, err := f.register(slots*size, verbs.LocalWrite)
 	if err != nil {

@@ -76,7 +76,8 @@ func (l *engine) await() {
 	}
 }
 
-// takeDue takes one batch from each queue that is due, by CQ.Poll or CQ.ArmPoll, and says how much that was.
+// takeDue takes one batch of completions from each queue that is due, and returns their number. Poll is CQ.Poll or
+// CQ.ArmPoll.
 func (l *engine) takeDue(poll func(*verbs.CQ, []verbs.Completion) (int, error)) (found int) {
 	if l.due&1 != 0 {
 		n, err := poll(l.cq, l.ends[:])

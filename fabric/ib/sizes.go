@@ -39,10 +39,10 @@ const (
 	// mostBody is the maximum size of a datagram in bytes. All usable ports can carry it, so peers do not have to
 	// know the MTU of the path. It also keeps the receive rings small.
 	mostBody = 1024
-	// slotSize is the size of a datagram's receive. A peer whose port has a larger MTU sends up to mostBody, and too
-	// long a datagram would end the queue pair.
+	// slotSize is the number of bytes for one received datagram. It does not depend on the MTU of this port, because a
+	// peer whose port has a larger MTU sends up to mostBody, and a datagram that does not fit ends the queue pair.
 	slotSize = verbs.GRHSize + mostBody
-	// mostHandles is the maximum number of address handles that are kept. A rank is connected with some thousand peers
-	// at most (lazy.Config.MaxLive).
+	// mostHandles is the maximum number of address handles that are kept. A rank is connected with fewer peers
+	// (lazy.Config.MaxLive).
 	mostHandles = 4096
 )

@@ -42,7 +42,7 @@ type stream struct {
 	ended    bool        // the peer has sent FIN; queued bytes can still be read
 	err      error       // the stream has failed
 	linger   *time.Timer // ends the wait for the first message, or for the peer's FIN
-	deadline time.Time   // of calls of Read and Write; zero: none
+	deadline time.Time   // at which calls of Read and Write fail; zero: never
 	alarm    *time.Timer // wakes waiting calls at the deadline
 
 	out outgoing
@@ -240,7 +240,7 @@ func (s *stream) Read(p []byte) (int, error) {
 			return 0, nil
 		case s.in.size > 0:
 			n := s.in.take(p)
-			if s.in.consumed-s.in.reported >= s.mine.window/2 { // the other side should hear of it now
+			if s.in.consumed-s.in.reported >= s.mine.window/2 { // tell the peer after each half of a window
 				s.in.owed = true
 				s.sendDue()
 			}

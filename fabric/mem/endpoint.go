@@ -23,7 +23,7 @@ type Fabric struct {
 	// The network's lock holds these.
 	closed  bool
 	offered bool
-	coming  []*arrival // the first is due first
+	coming  []*arrival // in the order in which they are due
 }
 
 // arrival is a datagram or a stream on its way to an endpoint.
@@ -67,7 +67,7 @@ func (f *Fabric) Post(to fabric.Tuple, b []byte) error {
 	return nil
 }
 
-// PostAll sends them one by one.
+// PostAll sends the datagrams one by one.
 func (f *Fabric) PostAll(to fabric.Tuple, b []byte, size int) error {
 	for part := range slices.Chunk(b, size) {
 		if err := f.Post(to, part); err != nil {

@@ -10,8 +10,8 @@ import (
 	"ibrun/fabric"
 )
 
-// PostAll has the kernel take all with one call and cut them apart where they leave (UDP_SEGMENT,
-// udp(7)). Where it cannot, each goes by itself, as all do from then on.
+// PostAll passes all datagrams to the kernel with one call, and the kernel divides them (UDP_SEGMENT, udp(7)). If the
+// kernel or the link cannot do that, PostAll sends each datagram by itself, now and in later calls.
 func (f *Fabric) PostAll(to fabric.Tuple, b []byte, size int) error {
 	if size < len(b) && size <= f.mtu && to.Kind == f.tuple.Kind && !f.single.Load() && f.ending.Err() == nil {
 		switch err := f.send(to, b, size); err {

@@ -73,7 +73,8 @@ const (
 	most  = 32
 )
 
-// newInlet takes datagrams of at most size bytes out of a socket.
+// newInlet returns an inlet for datagrams of at most size bytes from a socket. Four is set for a socket of IPv4. Spin
+// polls before a receive sleeps.
 func newInlet(socket *os.File, size int, four bool, spin poll.Spinner) (*inlet, error) {
 	count := min(max(space/size, 1), most)
 	i := &inlet{space: make([]byte, count*size), parts: make([]unix.Iovec, count),
@@ -121,7 +122,7 @@ func newInlet(socket *os.File, size int, four bool, spin poll.Spinner) (*inlet, 
 	return i, nil
 }
 
-// control does something with the descriptor of a socket.
+// control calls f with the descriptor of a socket and returns the error of f, or an error if the socket is closed.
 func control(socket syscall.RawConn, f func(fd int) error) (err error) {
 	closed := socket.Control(func(fd uintptr) { err = f(int(fd)) })
 	return errors.Join(closed, err)

@@ -214,8 +214,8 @@ func (f *Fabric) Post(to fabric.Tuple, b []byte) error {
 	}
 	err := f.send(to, b, 0)
 	if err == unix.EMSGSIZE {
-		// A link takes less than it did: its MTU was changed, or a router on the way has said so. Peers know how long
-		// datagrams of ours are, so these stay, and the kernel cuts them apart from now on.
+		// The MTU of the link or of the path has become smaller. Peers have been told the length of our datagrams, so
+		// keep it, and let the kernel fragment them from now on.
 		if err = f.discover(unix.IP_PMTUDISC_WANT, unix.IPV6_PMTUDISC_WANT); err == nil {
 			err = f.send(to, b, 0)
 		}
