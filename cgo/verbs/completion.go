@@ -203,6 +203,7 @@ func (q *CQ) Arm() error {
 // completion makes an event.
 func (q *CQ) ArmPoll(out []Completion) (int, error) { return q.poll(shimArmPollCQ, out) }
 
+// poll stores completions in out by calling shim, and returns their number.
 func (q *CQ) poll(shim func(unsafe.Pointer, []Completion) int, out []Completion) (int, error) {
 	if q.ptr == nil {
 		return 0, ErrClosed

@@ -23,8 +23,9 @@ type life struct {
 	closed   bool
 }
 
-// create makes an object, of which l is a part: make runs while no owner can close. The name of the object is its kind
-// and of, such as "of mlx5_0". hint may be nil.
+// create initializes l, the embedded life of object, and returns object. It calls make for the C pointer while none of
+// the owners can be closed. In errors, the object is named by kind and of, such as "completion queue of mlx5_0". If
+// make fails, hint returns a hint for the error number. A nil hint adds none.
 func create[T any](object T, l *life, kind, of string, owners []*life, make func() (unsafe.Pointer, int),
 	hint func(syscall.Errno) string) (made T, err error) {
 	l.kind, l.name = kind, kind+" "+of
@@ -50,7 +51,8 @@ func create[T any](object T, l *life, kind, of string, owners []*life, make func
 	return object, nil
 }
 
-// ask calls the library about an object.
+// ask calls query with the C pointer of an object and returns the answer, or ErrClosed after Close. What describes the
+// query in an error, such as "asking mlx5_0 for its limits".
 func ask[T any](l *life, what string, query func(unsafe.Pointer) (T, int)) (answer T, err error) {
 	if l.ptr == nil {
 		return answer, ErrClosed

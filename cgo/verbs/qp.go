@@ -32,6 +32,8 @@ func (s *SRQ) Post(batch []Receive) (int, error) {
 	return post(&s.life, "posting to a ", shimPostSRQ, batch)
 }
 
+// post passes a batch of work requests to shim and returns how many the device has accepted. An error begins with doing
+// and the name of the object.
 func post[T any](l *life, doing string, shim func(unsafe.Pointer, []T) (n, rc int), batch []T) (int, error) {
 	if l.ptr == nil {
 		return 0, ErrClosed
@@ -205,7 +207,7 @@ func (q *QP) Modify(to QPState) error {
 	return nil
 }
 
-// State asks the device where the queue pair is, and for its Peer.
+// State asks the device for the state of the queue pair. Only the fields State and Peer of the result are set.
 func (q *QP) State() (QPState, error) {
 	return ask(&q.life, "asking for the state of "+q.name, shimQueryQP)
 }

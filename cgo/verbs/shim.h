@@ -116,7 +116,7 @@ struct ibrun_qp_state {
 };
 /* Moves to in->state; which other fields count follows from it and the type of queue pair. */
 IBRUN_SHIM int ibrun_modify_qp(void *qp, const struct ibrun_qp_state *in);
-/* Tells the state and dest_qpn. */
+/* Sets the fields state and dest_qpn of out, and all others to 0. */
 IBRUN_SHIM int ibrun_query_qp(void *qp, struct ibrun_qp_state *out);
 
 struct ibrun_send {
