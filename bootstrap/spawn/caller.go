@@ -13,14 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// connection names a TCP connection over IPv4 as the caller's end has it.
+// connection identifies a TCP connection over IPv4. The caller's end has the address from, and our end has to.
 type connection struct{ from, to netip.AddrPort }
 
 var errNoCaller = errors.New("the caller has hung up already")
 
-// Caller is the user who has made the other end of a connection over the loopback. A
-// caller that has closed it is nobody's any more: for the kernel such a socket belongs
-// to user 0.
+// Caller returns the user ID of the process that has the other end of a TCP connection over the loopback interface. It
+// returns errNoCaller if that process has closed its end, because the kernel assigns such a socket to user 0.
 func Caller(ours *net.TCPConn) (uid int, err error) {
 	c := connection{ours.RemoteAddr().(*net.TCPAddr).AddrPort(), ours.LocalAddr().(*net.TCPAddr).AddrPort()}
 	if uid, err = c.askKernel(); err == nil || errors.Is(err, errNoCaller) {
@@ -116,8 +115,8 @@ func (c *connection) find(table []byte) (uid int, err error) {
 	return 0, errNoCaller
 }
 
-// names reports whether a field is an address, in the machine's order of bytes, and
-// a port. In the table for IPv6 others stand before the address.
+// names reports whether a field of such a table ends with the address and the port of a, in hexadecimal digits. The
+// address has the byte order of the machine. In the table for IPv6 the digits of the prefix precede it.
 func names(field []byte, a netip.AddrPort) bool {
 	address := binary.NativeEndian.Uint32(a.Addr().AsSlice())
 	return bytes.HasSuffix(field, fmt.Appendf(nil, "%08X:%04X", address, a.Port()))

@@ -57,7 +57,7 @@ func startsByCharmrun(path string, env []string) bool {
 	return holds(path, []byte(charm.NodeTab), variable)
 }
 
-// resizes reports whether a program of Charm++ is built to go on with another number of processes.
+// resizes reports whether a program of Charm++ was built so that its number of processes can change while it runs.
 func resizes(path string) bool { return holds(path, []byte(charm.ReallocAck)) }
 
 // mostConstants is how many bytes of a program's constants are searched; NAMD has 3 MB.

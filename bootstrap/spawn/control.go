@@ -41,7 +41,7 @@ type control struct {
 	ended   chan struct{} // closed when the reader has ended; nil: none was started
 	queue   []letter
 	queued  int       // bytes that have not been sent
-	changed sync.Cond // under mu: the queue or a field below has changed
+	changed sync.Cond // of mu: queue or a field from queued to closed has changed
 	held    bool      // what the other end says is to wait
 	unheard bool      // the other end takes nothing any more, or need not be waited for
 	writer  bool
@@ -51,7 +51,7 @@ type control struct {
 	finalized bool // a program's: it has said so; of the reader until ended
 }
 
-// socket is an *os.File or a *net.TCPConn.
+// socket is the connection of a control: an *os.File or a *net.TCPConn.
 type socket interface {
 	io.Closer
 	syscall.Conn
@@ -94,7 +94,7 @@ func (d *control) open() (theirs *os.File, err error) {
 	return os.NewFile(uintptr(other), "rank's control channel"), nil
 }
 
-// serve starts the reader, which is read or readFrames; the rank runs.
+// serve starts read, which is d.read or d.readFrames, in a new goroutine. The process at the other end must run.
 func (d *control) serve(read func()) {
 	d.mu.Lock()
 	d.ended = make(chan struct{})
@@ -293,15 +293,15 @@ func (d *control) hold(held bool) {
 	d.changed.Broadcast()
 }
 
-// send queues a frame.
+// send queues m as a frame.
 func (d *control) send(m frame.Message) { d.enqueue(frame.Append(nil, m)) }
 
-// turnAway tells a program why it cannot join, and closes its channel then.
+// turnAway sends a program the reason why it cannot join the job, and then closes its channel.
 func (d *control) turnAway(why string) {
 	d.mail(letter{frame: frame.Append(nil, rankwire.Refused{Text: why}), fd: -1, last: true})
 }
 
-// enqueue queues a frame or words of PMI.
+// enqueue queues an encoded frame or words of PMI, without a descriptor.
 func (d *control) enqueue(words []byte) { d.mail(letter{frame: words, fd: -1}) }
 
 // finish closes the control channel when all that is queued is sent.
@@ -353,7 +353,7 @@ func (d *control) write() {
 		for len(d.queue) == 0 && !d.closed {
 			d.changed.Wait()
 		}
-		batch := d.queue // nothing, if it is closed
+		batch := d.queue // empty if d is closed, since close clears the queue
 		d.queue = nil
 		d.mu.Unlock()
 		if len(batch) == 0 {

@@ -48,8 +48,8 @@ func (d *Daemons) argv(one *daemon) []string {
 	return argv
 }
 
-// attached finds the process of the rank that a debugger wants: what a shell waits for, and not the
-// shell.
+// attached returns the PID of the process that the debugger attaches to. This is the process of the rank, or, if that
+// is a shell that waits for a child, the child.
 func (d *Daemons) attached() int {
 	pid := d.set.Process(d.order.Ranks[0]).PID
 	if look, lives := (&Looks{}).At(pid); lives {
@@ -90,5 +90,5 @@ func (d *Daemons) hangUp() {
 	}
 }
 
-// Feed gives input to the daemon of the order.
+// Feed passes input, or a new size of the terminal, to the only daemon of the order.
 func (d *Daemons) Feed(in wire.Stdin) { d.all[0].input(in) }

@@ -17,8 +17,8 @@ import (
 	"ibrun/internal/proc"
 )
 
-// Daemons are those of one order on this node: one, or one beside each rank
-// (docs/dev/decisions/0028-daemons.md).
+// Daemons represents the daemons that one order starts on this node: a single one, one beside each rank, or members of
+// a session (docs/dev/decisions/0028-daemons.md).
 type Daemons struct {
 	set   *Set
 	order core.StartDaemons
@@ -44,8 +44,9 @@ type daemon struct {
 	streams
 }
 
-// StartDaemons starts n daemons, each of which ends with core.DaemonExited. All ranks have been started. It
-// belongs to the goroutine that calls the other methods.
+// StartDaemons starts the daemons of an order, and returns how many they are. It posts core.DaemonExited for each of
+// them when it has ended or could not be started. All ranks must have been started. Call it from the goroutine that
+// calls the other methods.
 func (s *Set) StartDaemons(o core.StartDaemons) (d *Daemons, n int) {
 	d = &Daemons{set: s, order: o, mark: s.mark("IBRUN_EXEC="+num(o.ID), "IBRUN_NODE="+num(s.cfg.NodeIndex))}
 	switch {
@@ -75,7 +76,7 @@ func (d *Daemons) add(number uint32, at job.Slot, slots ...job.Slot) {
 	}
 	for stream := range uint8(2) {
 		r := newReader(at, stream+1, one.feed, Config{Job: s.cfg.Job, Post: post})
-		r.unbuffered = r.unbuffered || one.feed != nil // its caller talks with it
+		r.unbuffered = r.unbuffered || one.feed != nil // a person or a program waits for the answers to the input
 		one.readers[stream+1] = r
 	}
 	var ranks, pids []string
@@ -102,7 +103,8 @@ func (d *Daemons) add(number uint32, at job.Slot, slots ...job.Slot) {
 	d.all = append(d.all, one)
 }
 
-// event turns an event of a rank, which a part of a daemon has posted, into one of the daemon of a number.
+// event converts an event of a rank into the same event of the daemon with a number: readers, feeders and control
+// channels of daemons post events of ranks. It returns any other event unchanged.
 func (d *Daemons) event(number uint32, ev Event) Event {
 	id := d.order.ID
 	switch ev := ev.(type) {
@@ -136,6 +138,7 @@ func (d *Daemons) run(one *daemon) {
 	d.ended(one, StatusOf(p.Status()), "")
 }
 
+// ended posts the end of a daemon. If the daemon was not started, cause is the reason.
 func (d *Daemons) ended(one *daemon, status job.Status, cause string) {
 	d.set.cfg.Post(core.DaemonExited{ID: d.order.ID, Number: one.number, Status: status, Cause: cause})
 }

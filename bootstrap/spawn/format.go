@@ -18,8 +18,9 @@ import (
 // mostHead is how much of a file decides what it is.
 const mostHead = 512
 
-// refusal says why a file that the kernel did not execute cannot be a rank; nil: a
-// shell is to run it. It comes with the rank's exit code. An interpreter is not interpreted itself.
+// refusal returns the exit code of a rank whose file the kernel has not executed because of err, and the reason why the
+// file cannot be run. The reason is nil if a shell is to run the file. If interpreted is false, path is the interpreter
+// of a script, and refusal does not look for an interpreter of it.
 func refusal(path string, err error, interpreted bool) (code uint8, why error) {
 	head, info, fail := beginning(path, mostHead)
 	switch {

@@ -21,7 +21,7 @@ type feeder struct {
 	ending bool
 	closed bool
 	file   *os.File
-	// changed says that there is something to write, or that the input ends.
+	// changed is signaled when queue, ending or closed has changed.
 	changed sync.Cond
 
 	last byte // that was written; run's alone
@@ -64,7 +64,8 @@ func (f *feeder) more() bool {
 	return !f.closed && (!f.ending || len(f.queue) > 0)
 }
 
-// close ends the input at once: the rank is dead, or was never started; nil: it reads nothing.
+// close ends the input at once, because the rank has ended or was never started. It does nothing if f is nil, which
+// means that the rank reads no input.
 func (f *feeder) close() {
 	if f == nil {
 		return

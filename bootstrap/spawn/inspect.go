@@ -19,7 +19,7 @@ type Look struct {
 	Memory uint64        // that is resident, in bytes
 	CPUs   string        // that it may use
 	Waits  string        // the system call or place in the kernel; empty: it runs
-	worker int           // the process that does the work: the rank's own, or what a shell waits for
+	worker int           // PID of the process that does the work: the rank's own, or the child of its shell
 }
 
 // Looks remembers the CPU times of ranks, so that the next look knows how busy they were between.
@@ -132,8 +132,8 @@ func read(pid int, file string) (string, error) {
 	return string(text), err
 }
 
-// statusField returns a line of /proc/PID/status, or "" if the process has ended. A list of CPUs or nodes is that of the
-// first thread, in the kernel's form, such as "0-3,8".
+// statusField returns the value of a field of /proc/PID/status. It returns "" if the process has ended or the kernel
+// has no such field. Lists of CPUs and of memory nodes are those of the first thread, in the form "0-3,8".
 func statusField(pid int, name string) string {
 	text, _ := read(pid, "status")
 	_, rest, _ := strings.Cut(text, "\n"+name+":")

@@ -10,8 +10,8 @@ import (
 	"ibrun/internal/proc"
 )
 
-// Limits that would harm the agent if it set them on itself: each rank gets them
-// between fork and exec. The others are set on the agent once and inherited.
+// harmful marks the resources whose limits would harm the agent if it set them on itself: each rank gets them between
+// fork and exec. The agent sets the other limits on itself once, and the ranks inherit them.
 var harmful = [limits.Count]bool{0: true, 1: true, 2: true, 7: true, 9: true, 15: true}
 
 // prepare gives the agent what ranks inherit: umask and harmless limits.

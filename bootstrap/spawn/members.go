@@ -31,7 +31,8 @@ func (d *Daemons) addMembers() {
 	}
 }
 
-// addMember makes a daemon the member of a session whose number it has, beside some ranks.
+// addMember makes a daemon a member of the session, with the same number. The member is told of the ranks in slots, and
+// its channel calls post.
 func (d *Daemons) addMember(one *daemon, slots []job.Slot, post func(Event)) {
 	one.env = append(one.env, "IBRUN_DAEMON="+num(one.number), "IBRUN_MEMBER="+num(one.number),
 		"IBRUN_MEMBERS="+num(d.order.Size), "IBRUN_MEMBER_FD="+strconv.Itoa(ControlFD))
@@ -63,7 +64,7 @@ func (d *Daemons) greet(one *daemon) {
 	one.member.serve(one.member.readFrames)
 }
 
-// leave ends the channel of a member that has ended, or was not started.
+// leave ends the channel of a member that has ended or was not started. It does nothing if the daemon is no member.
 func (one *daemon) leave() {
 	if one.member != nil {
 		one.member.drain()

@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mouth is a control channel's socket whose deadline ends the wait for words, and takes none
-// back that are there already: on a busy node the reader comes late. It keeps the
-// descriptors that come along.
+// mouth reads from the socket of a control channel. The read deadline of the socket ends the wait for data. Data that
+// has arrived by then is still read, because the reader may be late on a busy node. mouth keeps received descriptors.
 type mouth struct {
 	socket
 	late int // bytes that were read after the deadline

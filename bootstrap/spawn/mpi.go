@@ -57,9 +57,9 @@ func recognize(libraries []string) (found kind) {
 // needs is what a rank is given to find its peers by.
 type needs struct{ pmi, libpmi, pmix, charm, resizes bool }
 
-// needs decides it by --mpi and, without that, by the program. A launcher starts ranks of its own, which
-// must not take themselves for ours. A program that cannot be told may run one, and gets all there is: mpirun
-// dies of a FLUX_JOB_ID alone, but not beside PMIx (seen with Open MPI 4.1.4 and 5.0.7).
+// needs decides by --mpi, and without that by the program, what the ranks of p are given. A launcher starts ranks of
+// its own, which must not take themselves for ours. A program that cannot be told may run one, and gets all there is:
+// mpirun dies of a FLUX_JOB_ID alone, but not beside PMIx (seen with Open MPI 4.1.4 and 5.0.7).
 func (s *Set) needs(path string, p *job.Program) needs {
 	switch s.cfg.Job.MPI {
 	case job.MPINone:
@@ -136,7 +136,8 @@ func (s *Set) offer() (*os.File, error) {
 	return s.mpi.file, s.mpi.err
 }
 
-// kind looks at a program. The first node tells the user of it.
+// kind returns what the program p, whose file is path, has to do with MPI, and posts the library that it uses. If the
+// job is verbose, the first node also posts a Warning that names the kind.
 func (s *Set) kind(path string, p *job.Program) kind {
 	k := linked(path)
 	if k == (kind{}) && startsByCharmrun(path, p.Env) {

@@ -220,13 +220,13 @@ func (r *reader) ready(read []byte, err error) int {
 	return len(read)
 }
 
-// streams are what reads and writes the standard streams of a rank or a daemon.
+// streams holds the readers of the output and the writer of the input of a rank or a daemon.
 type streams struct {
 	readers [3]*reader // by stream; nil: nothing to read
-	feed    *feeder    // nil: it reads no input of ours
+	feed    *feeder    // nil: the process gets no input from the job
 }
 
-// start reads and writes our side of the descriptors.
+// start starts to read and write our ends of the descriptors, which it takes from e.
 func (s *streams) start(e *ends) {
 	for stream, f := range e.read {
 		if f != nil {
@@ -240,11 +240,11 @@ func (s *streams) start(e *ends) {
 	}
 }
 
-// drainPatience is how long a rank's output may be held open by something that
-// the rank left behind.
+// drainPatience limits how long drain waits. Processes that a rank or a daemon has left behind may keep its output
+// open.
 const drainPatience = 2 * time.Second
 
-// drain waits for the end of the output of a process that has ended.
+// drain waits for the end of the output of a process that has ended, for at most drainPatience.
 func (s *streams) drain() {
 	until := time.Now().Add(drainPatience)
 	for _, r := range s.readers[1:] {
@@ -252,7 +252,7 @@ func (s *streams) drain() {
 	}
 }
 
-// input queues input, or tells of the new size of a terminal.
+// input queues data or the end of the input, and sets the size of the terminal if in has one.
 func (s *streams) input(in wire.Stdin) {
 	if in.Window != (job.Window{}) {
 		s.readers[1].resize(in.Window)

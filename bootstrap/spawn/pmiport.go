@@ -44,8 +44,8 @@ func (p *pmiPort) environ(rank job.Slot) []string {
 	return nil
 }
 
-// BindID says which rank was started with a number, and gives it the call, which
-// ends with the rank; refused says why there is none, for the caller.
+// BindID returns the rank whose PMI_ID is id, and binds the call with a number to it: the call ends with the rank. If
+// that is impossible, refused is the reason, for the caller.
 func (p *pmiPort) BindID(number uint32, id int) (rank job.Slot, refused string) {
 	rank, known := p.ids[id]
 	switch {

@@ -27,8 +27,9 @@ type pmixPort struct {
 	files     map[uint32][]safefile.File
 }
 
-// offerPMIx opens the port, once. Before anything of the first who calls, it posts what clients are
-// told of the node. Only then it makes the job's folder: most programs that could be clients are none.
+// offerPMIx opens the port of PMIx once. When the first client connects, the port makes the job's folder and posts
+// pmixserver.Placement, before it posts anything that the client sends. The folder is made that late because most
+// programs that could be clients never connect.
 func (s *Set) offerPMIx() error {
 	p := &s.PMIx
 	if p.tried {
@@ -54,7 +55,7 @@ func (s *Set) offerPMIx() error {
 	return p.err
 }
 
-// makeFolder makes the job's folder with one for each rank, which it adds to the node.
+// makeFolder makes the job's folder with one for each rank in it, and stores their paths in node.
 func (p *pmixPort) makeFolder(node *pmixserver.Placement, ranks []job.Rank) {
 	folder, err := safefile.Make(os.TempDir())
 	if err != nil {
@@ -89,7 +90,7 @@ func (s *Set) topology() string {
 	return show.HwlocXML(m)
 }
 
-// placement is what is known of the node when its ranks are about to start.
+// placement returns what clients of PMIx are told of the node and its ranks. The folders are not made yet.
 func (s *Set) placement() pmixserver.Placement {
 	n := pmixserver.Placement{Oversubscribed: int(s.cfg.Node.Ranks) > s.machine.Allowed.Len(), Topology: s.topology}
 	for _, r := range s.ranks {

@@ -21,9 +21,9 @@ type port struct {
 	closed func(call uint32) Event
 	post   func(Event)
 	warned bool   // of accept
-	first  func() // of accept, which calls it before the first caller is heard; nil: nothing, or it was
-	tried  bool   // to open it, for the first rank that needs it; Start's alone
-	err    error  // of that attempt
+	first  func() // accept calls it once, before it reads from the first caller; nil: it was called, or there is none
+	tried  bool   // open was called, for the first rank that needs the port; used only while ranks are started
+	err    error  // that open returned
 
 	mu     sync.Mutex
 	number int // TCP's
@@ -43,7 +43,7 @@ type call struct {
 // that has been silent for longest has to go.
 const mostSilent = 64
 
-// open listens.
+// open listens on a port of the loopback interface that the kernel chooses.
 func (p *port) open() error {
 	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
@@ -56,7 +56,7 @@ func (p *port) open() error {
 	return nil
 }
 
-// accept takes calls for as long as this process lives.
+// accept accepts calls until that fails, which it posts as a Warning.
 func (p *port) accept(l *net.TCPListener) {
 	for {
 		c, err := l.AcceptTCP()
@@ -68,8 +68,8 @@ func (p *port) accept(l *net.TCPListener) {
 	}
 }
 
-// answer takes a call of this user and hangs up on others. That somebody else
-// calls is said once.
+// answer takes a call of a process of this user, and closes a call of another user. It posts a Warning for the first
+// call of another user.
 func (p *port) answer(c *net.TCPConn) {
 	uid, err := Caller(c)
 	if err == nil && uid == os.Geteuid() {
@@ -87,7 +87,7 @@ func (p *port) answer(c *net.TCPConn) {
 	}
 }
 
-// take begins a call.
+// take starts to read from a caller.
 func (p *port) take(f *net.TCPConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,12 +119,12 @@ func (p *port) forget(number uint32) {
 	p.bound(number)
 }
 
-// bound takes a call from the silent ones.
+// bound removes a call from the silent ones.
 func (p *port) bound(number uint32) {
 	p.silent = slices.DeleteFunc(p.silent, func(n uint32) bool { return n == number })
 }
 
-// Bind gives a rank a call, which ends with it; false: the call is over.
+// Bind binds a call to a rank: the call ends with the rank. It returns false if the call has ended already.
 func (p *port) Bind(number uint32, rank job.Slot) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -160,21 +160,22 @@ func (p *port) call(number uint32) *call {
 	return p.calls[number]
 }
 
-// Send sends bytes to a caller.
+// Send queues bytes for a caller.
 func (p *port) Send(number uint32, b []byte) {
 	if c := p.call(number); c != nil {
 		c.enqueue(b)
 	}
 }
 
-// HangUp ends a call when all bytes to it are sent.
+// HangUp ends a call when all bytes that Send has queued for it are sent.
 func (p *port) HangUp(number uint32) {
 	if c := p.call(number); c != nil {
 		c.finish()
 	}
 }
 
-// Hold lets what a caller sends wait in its socket, or takes it in again.
+// Hold stops reading from a caller if held is true, and continues if it is false. What the caller sends meanwhile waits
+// in its socket.
 func (p *port) Hold(number uint32, held bool) {
 	if c := p.call(number); c != nil {
 		c.hold(held)

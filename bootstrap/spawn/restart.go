@@ -9,8 +9,8 @@ import (
 	"ibrun/internal/proc"
 )
 
-// Fence kills all that a rank which has exited has left, in its process group or out of it, as far as
-// it bears the rank's mark in its environment. It posts core.RankFenced.
+// Fence kills the processes that an exited rank has left, in its process group or out of it, if they have the rank's
+// mark in their environment. When it has done so, or the time most is over, it posts core.RankFenced.
 func (s *Set) Fence(slot job.Slot, most time.Duration) {
 	mark := s.mark("IBRUN_RANK=" + num(s.rank(slot).rank))
 	go func() {
@@ -22,12 +22,12 @@ func (s *Set) Fence(slot job.Slot, most time.Duration) {
 	}()
 }
 
-// mark returns the mark of the job's processes that have some more variables.
+// mark returns the mark of those processes of the job whose environment has the given variables, too.
 func (s *Set) mark(variables ...string) proc.Mark {
 	return proc.Mark{Variables: append(variables, "IBRUN_JOB_ID="+s.cfg.Job.ID)}
 }
 
-// Unkillable returns those of some processes, which were sent SIGKILL, that live on.
+// Unkillable returns those processes of pids that still live. All of them have been sent SIGKILL.
 func Unkillable(pids []int) (left []core.Unkillable) {
 	for _, pid := range pids {
 		if name, state := proc.Look(pid); state != 0 {
@@ -37,8 +37,8 @@ func Unkillable(pids []int) (left []core.Unkillable) {
 	return left
 }
 
-// Restart starts a rank again, of which nothing is left, as its start of a number. It posts
-// core.Respawned. It belongs to the goroutine that calls the other methods.
+// Restart starts a rank again in a new goroutine, which posts core.Respawned. No process of the rank is left. The
+// number of the start becomes IBRUN_RESTART. Call it from the goroutine that calls the other methods.
 func (s *Set) Restart(slot job.Slot, start uint8) {
 	old := s.rank(slot)
 	r := newRank(s.cfg, old.local)

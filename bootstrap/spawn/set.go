@@ -17,7 +17,7 @@ import (
 	"ibrun/topo"
 )
 
-// Event is an event of the core, or one of the types below.
+// Event is what Config.Post gets: an event of the core, or one of the types below.
 type Event = any
 
 type (
@@ -61,14 +61,14 @@ type Config struct {
 
 // Set is the ranks of one node.
 type Set struct {
-	// The ports at which programs connect to the agent.
+	// Ports of the loopback interface at which ranks connect to the agent.
 	PMI   pmiPort
 	PMIx  pmixPort
-	Charm port // of programs of Charm++; the agent is their charmrun
+	Charm port // for programs of Charm++; the agent acts as their charmrun
 
 	cfg    Config
 	ranks  []*rank
-	limits []proc.RLimit // of ranks, where this process has others
+	limits []proc.RLimit // of ranks, which differ from this process's own and are marked in harmful
 
 	machine *topo.Machine // of place
 	alone   bool          // no interface is to be chosen: the machine was read without them
@@ -158,10 +158,11 @@ func (s *Set) startAll() (failed []core.ForkFailure) {
 	return failed
 }
 
-// watch listens to a rank that runs, and waits for its end and for the end of what it printed.
+// watch serves the control channel of a rank that runs. It posts core.RankExited when the rank has ended, and
+// core.RankDrained when its output has ended.
 func (s *Set) watch(r *rank, p *proc.Process) {
 	if r.feed != nil && r.start > 0 {
-		r.feed.end() // its input went to the start before
+		r.feed.end() // an earlier start of the rank has read the input
 	}
 	r.control.serve(r.control.read)
 	<-p.Done()
@@ -192,8 +193,8 @@ func (s *Set) rank(slot job.Slot) *rank { return s.ranks[slot-s.cfg.Node.First] 
 // Resume lets the reader of a stream post its next chunk.
 func (s *Set) Resume(slot job.Slot, stream uint8) { s.rank(slot).readers[stream].resume() }
 
-// Feed queues input for a rank, or tells it of the new size of its terminal. RankInputRead says
-// when input was taken.
+// Feed queues input for a rank, and sets the size of its terminal if in has one. core.RankInputRead is posted when the
+// rank has taken input.
 func (s *Set) Feed(slot job.Slot, in wire.Stdin) { s.rank(slot).input(in) }
 
 // Signal sends a signal to the process group of each live rank. One that ends jobs comes to all ranks

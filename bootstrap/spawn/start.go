@@ -192,8 +192,9 @@ func notDir(err error) error {
 	return err
 }
 
-// execute waits until a process is its program. A text that the kernel does not know how to run is
-// given to the shell, as execvp does. The code goes with the error.
+// execute waits until the process of birth, which begin has forked for c, runs its program. If the program is a text
+// that the kernel cannot execute, execute starts a shell that runs it, as execvp does. If it returns an error, code is
+// the exit code of the rank.
 func execute(c proc.Cmd, birth *proc.Birth, begin proc.Beginner) (p *proc.Process, code uint8, err error) {
 	if p, err = birth.Result(); err == nil {
 		return p, 0, nil

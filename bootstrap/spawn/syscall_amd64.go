@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// waitingCalls names the system calls in which programs wait. One that goes on after a stop, as a
-// debugger makes one, has lost its name.
+// waitingCalls holds the names of the system calls in which programs wait, by number. A call that continues after a
+// stop, as by a debugger, appears as restart_syscall.
 var waitingCalls = [...]string{
 	unix.SYS_READ:            "read",
 	unix.SYS_WRITE:           "write",
@@ -42,6 +42,8 @@ var waitingCalls = [...]string{
 	unix.SYS_SCHED_YIELD:     "sched_yield",
 }
 
+// syscallName returns the name of a system call in which programs wait, or "syscall" and the number, which is not
+// negative.
 func syscallName(number int) string {
 	if number < len(waitingCalls) && waitingCalls[number] != "" {
 		return waitingCalls[number]
