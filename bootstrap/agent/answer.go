@@ -49,7 +49,8 @@ func (c *controlSide) answer(request control.Request, put func(control.Response)
 	}
 }
 
-// askRanks asks the nodes of ranks about them, or lets the nodes send a signal to them.
+// askRanks performs the requests look, stacks and signal: the nodes of ranks report the state or the stacks of the
+// ranks, or send a signal to them.
 func (c *controlSide) askRanks(r caller, ranks rankwire.SlotSpans) {
 	q := rankwire.Question{What: rankwire.LookAtRanks, PatienceMs: lookPatienceMs, Ranks: ranks,
 		Rows: min(r.Rows, rankwire.MaxRows)}
@@ -73,7 +74,7 @@ func (c *controlSide) askRanks(r caller, ranks rankwire.SlotSpans) {
 	}
 }
 
-// attach sends the output of some ranks, or of all ranks if there are no spans. It returns when the client
+// attach sends the output of the ranks in spans, or of all ranks if spans is empty. It returns when the client
 // disconnects or the job has ended.
 func (c *controlSide) attach(r caller, spans rankwire.SlotSpans) {
 	only := map[job.Rank]bool{}

@@ -19,19 +19,19 @@ import (
 	"ibrun/internal/job"
 )
 
-// ccsSide is the root's side of requests to programs of Charm++ (docs/dev/decisions/0029-charm.md): who
-// has which PE it asks the agent of the first process, once.
+// ccsSide is the root's side of requests to programs of Charm++ (docs/dev/decisions/0029-charm.md). It asks the agent
+// of the first process once which process has which PEs.
 type ccsSide struct {
 	loop    *loop
-	last    atomic.Uint32 // ID of a request
+	last    atomic.Uint32 // ID of the newest request
 	replies replies[ccsKey, wire.CCSReply]
 
 	mu     sync.Mutex
 	layout job.Layout
-	pes    []uint32 // of each process; nil: not asked
+	pes    []uint32 // number of PEs of each process; nil: not asked yet
 }
 
-// ccsKey names a request. Only its rank may reply.
+// ccsKey identifies a request by its ID and the rank that must reply to it.
 type ccsKey struct {
 	id   uint32
 	rank job.Slot
@@ -113,7 +113,7 @@ func (s *ccsSide) answer(q ccs.Request, gone <-chan struct{}) ([]byte, error) {
 	return nil, fmt.Errorf("there is no PE %d: the program has %d", pe, all)
 }
 
-// ask answers a caller of the control socket.
+// ask performs the request ccs of a client of the control socket.
 func (s *ccsSide) ask(r caller) {
 	pe := int32(-1)
 	if r.PE != nil {
@@ -136,7 +136,7 @@ const (
 	ccsPatience    = 30 * time.Second // that a client may take for its request, or for the reply
 )
 
-// ccsPort is where clients that know nothing of ibrun connect.
+// ccsPort accepts TCP connections of clients of CCS that know nothing of ibrun.
 type ccsPort struct {
 	*ccsSide
 	listener *net.TCPListener

@@ -11,7 +11,7 @@ import (
 	"ibrun/internal/netiface"
 )
 
-// fromCharm takes in what comes of programs of Charm++.
+// fromCharm handles an event of a program of Charm++, and core.RankDrained of any rank.
 func (l *loop) fromCharm(got any) {
 	switch got := got.(type) {
 	case spawn.CharmRank:
@@ -100,8 +100,8 @@ func (l *loop) obeyCharm(effects []charm.Effect) {
 	}
 }
 
-// charmExited completes the end of a rank that is a program of Charm++: its last word says how it
-// ended, if it was that it ends.
+// charmExited completes the event ev of a rank that is a program of Charm++. If the last message of the program
+// announced its end, ev gets the exit code in that message.
 func (l *loop) charmExited(ev *core.RankExited) {
 	l.obeyCharm(l.charm.Exited(ev.Rank, ev.Status.OK()))
 	if !l.charm.IsClient(ev.Rank) {

@@ -41,7 +41,7 @@ func (l *loop) startChild(e core.StartChild, target remote.Target) {
 	})
 }
 
-// openSession calls open in a new goroutine, which posts sessionUp, or why open has failed.
+// openSession calls open in a new goroutine, which posts sessionUp, or, if open fails, the event that it returns.
 func (l *loop) openSession(child core.Link, open func(context.Context) (*remote.Session, core.Event)) {
 	ctx, cancel := context.WithCancel(l.ctx)
 	l.sessions[child] = &session{cancel: cancel}
@@ -61,8 +61,8 @@ func (l *loop) openSession(child core.Link, open func(context.Context) (*remote.
 	})
 }
 
-// request opens a session, sends an order to its agent and returns the first message of the type of the answer. If it
-// fails after the session was opened, it returns the session, which it has killed and released.
+// request opens a session, sends an order to its agent and returns the first message of type T that the agent sends. If
+// this fails after the session was opened, request also returns the session, which it has killed and released.
 func request[T frame.Message](ctx context.Context, l *loop, target remote.Target, order frame.Message) (
 	s *remote.Session, answer T, err error) {
 	if s, err = l.starter.Start(ctx, target, func(remote.Phase) {}); err != nil {
@@ -165,7 +165,7 @@ func (l *loop) probe(k core.Link) {
 	}()
 }
 
-// moment returns what the launch calls the beginning of a phase of a session, or Moments if it times no such phase.
+// moment returns the moment at which a phase of a session begins, or job.Moments if the launch does not record it.
 func moment(p remote.Phase) job.Moment {
 	switch p {
 	case remote.Connect:

@@ -46,7 +46,7 @@ type caller struct {
 // done sends the last response. If why is not empty, the request was not performed.
 func (r caller) done(why string) { _ = r.put(control.Response{Error: why, Done: true}) }
 
-// launching is the response to a request that must wait until all ranks run.
+// launching is the error in the response to a request that is only possible when all ranks run.
 const launching = "the job is being launched: ask again when its ranks run"
 
 // states are the states of a job as ibrun ctl shows them, in order.

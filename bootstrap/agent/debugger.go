@@ -58,7 +58,8 @@ func (c *controlSide) giveRanks(gone <-chan struct{}) error {
 	return err
 }
 
-// answerDebugger answers who is about to attach a debugger to this process: it finds the ranks.
+// answerDebugger performs the request mpir of a client that is about to attach a debugger to this process: it stores
+// the processes of the ranks where the debugger finds them.
 func (c *controlSide) answerDebugger(r caller) {
 	switch {
 	case c.tool.debugger == nil:

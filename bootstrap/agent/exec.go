@@ -34,7 +34,8 @@ func (x *exec) take() (queue []wire.DaemonOutput, over *core.DaemonsOver) {
 	return queue, x.over
 }
 
-// update changes what the caller of daemons is to be given, and wakes it.
+// update calls change with the locks of c and of the order id held, and wakes the goroutine that serves the caller of
+// the order. It does nothing if there is no such order.
 func (c *controlSide) update(id uint32, change func(x *exec)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,7 +47,7 @@ func (c *controlSide) update(id uint32, change func(x *exec)) {
 	}
 }
 
-// over gives the ends of daemons to their caller.
+// over passes the end of all daemons of an order to the caller, and forgets the order.
 func (c *controlSide) over(e core.DaemonsOver) {
 	c.update(e.ID, func(x *exec) {
 		x.over = &e
@@ -80,7 +81,7 @@ func (c *controlSide) exec(r caller) {
 	})
 }
 
-// follow gives an order, and passes on what comes of it until its daemons have ended.
+// follow posts an order for daemons, and sends the caller what they report until they have ended.
 func (c *controlSide) follow(r caller, order func(ticket uint32) core.Event) {
 	if !c.stay() {
 		return
@@ -110,8 +111,8 @@ func (c *controlSide) follow(r caller, order func(ticket uint32) core.Event) {
 	}
 }
 
-// passDaemons passes on what comes of daemons. It returns true when they or the job have ended, and false when the
-// caller has disconnected.
+// passDaemons sends the caller the output and the ends of daemons, and the messages of a session. It returns true when
+// the daemons or the job have ended, and false when the caller has disconnected.
 func (c *controlSide) passDaemons(r caller, ticket uint32, x *exec) (ended bool) {
 	if x.reads {
 		begun := control.ToolResponse{Session: &control.Session{ID: ticket}}

@@ -49,7 +49,8 @@ func (l *link) send(m frame.Message) {
 	poke(l.wake)
 }
 
-// poke fills a channel of capacity 1, unless it is full: then its receiver will look anyway.
+// poke wakes the receiver of a channel of capacity 1. It does nothing if the channel is full, since the receiver has
+// not seen the last wake-up yet.
 func poke(wake chan<- struct{}) {
 	select {
 	case wake <- struct{}{}:

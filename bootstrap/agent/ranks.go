@@ -13,8 +13,8 @@ import (
 	"ibrun/internal/proc"
 )
 
-// stopPatience bounds what stopping takes: a round through a few thousand processes
-// takes some 10 ms, and each but the first finds only what was being forked.
+// stopPatience limits the time in which all processes are stopped or continued. A pass over a few thousand processes
+// takes about 10 ms. Each pass after the first one finds only processes that were forked meanwhile.
 const stopPatience = time.Second
 
 // performRanks does the effects that concern this node's ranks and reports

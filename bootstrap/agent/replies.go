@@ -2,20 +2,20 @@ package agent
 
 import "sync"
 
-// replies passes replies of the core to the goroutines that have asked for them. Each question has a key. The zero
-// value is ready to use.
+// replies passes replies of the core to the goroutines that have asked for them. A key identifies each question. The
+// zero value is ready to use.
 type replies[K comparable, T any] struct {
 	mu    sync.Mutex
 	waits map[K]chan T
 }
 
-// mostReplies is how many replies a question may have: a change of the job's size has one when it begins, and one
-// when it is over.
-const mostReplies = 2
+// maxReplies is the largest number of replies to one question: a change of the job's size has one when it begins, and
+// one when it is over.
+const maxReplies = 2
 
-// await registers a question. Call forget when no reply is awaited any more.
+// await registers a question and returns the channel of its replies. Call forget when no reply is awaited any more.
 func (r *replies[K, T]) await(key K) (got <-chan T, forget func()) {
-	wait := make(chan T, mostReplies)
+	wait := make(chan T, maxReplies)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.waits == nil {
@@ -34,7 +34,7 @@ func (r *replies[K, T]) pass(key K, reply T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	select {
-	case r.waits[key] <- reply: // never ready without a channel
+	case r.waits[key] <- reply: // never ready if the key is unknown and the channel is nil
 	default:
 	}
 }

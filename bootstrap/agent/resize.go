@@ -16,8 +16,8 @@ func (r *rootSide) resized(e core.JobResized) {
 	}
 }
 
-// resize asks for a change of the job's size, and tells the caller how far it is. The change goes
-// on without the caller.
+// resize requests a change of the job's size, and reports its progress to the caller. The change goes on if the caller
+// disconnects.
 func (c *controlSide) resize(r caller) {
 	ask := core.ResizeAsked{ID: c.tickets.Add(1), Shrink: r.Nodes}
 	if r.Verb == "grow" {

@@ -22,14 +22,14 @@ type sessionSide struct {
 
 func (s *sessionSide) leave() { s.once.Do(func() { close(s.left) }) }
 
-// addRoom lets the caller send what costs n more.
+// addRoom raises by n what the messages of the caller to member 0 may cost. The lock of the exec is held.
 func (s *sessionSide) addRoom(n uint32) {
 	s.room += int64(n)
 	poke(s.roomed)
 }
 
-// received gives a piece of what member 0 has sent to its caller. Member 0 shall not wait for a
-// caller that has gone.
+// received queues a piece of a message of member 0 for the caller of the session. If the session goes on without its
+// caller, received acknowledges and drops the piece, so that member 0 does not wait.
 func (c *controlSide) received(e core.SessionReceived) {
 	c.update(e.ID, func(x *exec) {
 		if x.kept {
@@ -65,7 +65,7 @@ func (c *controlSide) passSession(ticket uint32, x *exec, put func(control.Respo
 	return nil
 }
 
-// begin starts the members of a session, and passes on what comes of them.
+// begin starts the members of a session, and sends the caller what they report.
 func (c *controlSide) begin(r caller) {
 	var on []core.MembersOn
 	for _, m := range r.On {
@@ -78,7 +78,8 @@ func (c *controlSide) begin(r caller) {
 	})
 }
 
-// send takes a piece of a message for member 0, as soon as there is room on the way.
+// send posts a piece of a message for member 0, as soon as there is room for it. It returns why that is impossible, or
+// "".
 func (c *controlSide) send(x *exec, r caller) string {
 	piece := rankwire.ToolPiece{Last: r.Last, Data: r.Data}
 	switch {

@@ -49,7 +49,7 @@ type Sink struct {
 	mu     sync.Mutex
 	queue  []printed
 	closed bool
-	woken  sync.Cond // under mu: the queue has changed, or it is closed
+	woken  sync.Cond // of mu: queue or closed has changed
 	ended  chan struct{}
 	cut    map[source][]byte // characters that are not complete yet, on a terminal
 	failed bool

@@ -124,7 +124,7 @@ func (c *controlSide) answerTool(r caller) {
 	r.done(why)
 }
 
-// putProcesses sends the table of processes, some lines of it.
+// putProcesses sends the table of processes, at most rankwire.MaxRows of them in a response.
 func (c *controlSide) putProcesses(r caller) {
 	for some := range slices.Chunk(c.processes(r.gone), rankwire.MaxRows) {
 		if r.put(control.Response{ToolResponse: control.ToolResponse{Processes: some}}) != nil {
@@ -165,7 +165,8 @@ func (c *controlSide) processes(gone <-chan struct{}) (all []control.Process) {
 	return all
 }
 
-// pathsOf returns the file of each program, as it is found on this node.
+// pathsOf returns the path of each program of a job, as the program is found on this node. The path of one that is not
+// found is made of its name.
 func pathsOf(j *job.Job) (paths []string) {
 	for _, p := range j.Programs {
 		path, err := spawn.FindProgram(p.Argv[0], p.Dir, os.Environ())
