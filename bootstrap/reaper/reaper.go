@@ -157,7 +157,8 @@ func Main(args []string) int {
 	return exitCode(p.Status())
 }
 
-// exitCode is the code by which a shell knows the end of a process.
+// exitCode returns the exit code that a shell reports for a process that has ended: its own code, or 128 plus the
+// number of the signal that killed it.
 func exitCode(s syscall.WaitStatus) int {
 	if s.Exited() {
 		return s.ExitStatus()
@@ -165,7 +166,8 @@ func exitCode(s syscall.WaitStatus) int {
 	return 128 + int(s.Signal())
 }
 
-// cleanUp kills the processes that an agent has left, and removes its control groups and temporary files.
+// cleanUp kills the descendants of this process, which an agent has left. It also removes unused control groups and
+// what killed processes of this user have left in temporary and shared memory.
 func cleanUp() {
 	proc.KillDescendants(patience)
 	tidy(unused)
