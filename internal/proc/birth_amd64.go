@@ -37,7 +37,7 @@ type birth struct {
 	terminal  bool         // descriptor 0 is its session's
 	mask      uint64       // of signals that the program is to find blocked
 	open      limits.Limit // of open files, which package os has raised for this process
-	limits    []RLimit
+	limits    []RLimit     // set in the child before exec; one that the kernel refuses is ignored
 	step      step
 	errno     int  // why that step failed
 	cleared   bool // the kernel has given it the default handlers

@@ -29,13 +29,15 @@ const consolePoll = 500 * time.Millisecond
 // it, and whoever started it has not had SIGTSTP ignored.
 func Stoppable() bool { return !signal.Ignored(syscall.SIGTSTP) && !GroupOrphaned() }
 
-// InBackground reports whether a file is this process's terminal, and another group's at present.
+// InBackground reports whether f is the controlling terminal of this process while another process group is in its
+// foreground.
 func InBackground(f *os.File) bool {
 	group, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
 	return err == nil && group != unix.Getpgrp()
 }
 
-// refuses reports whether a terminal wants no output of this process at present.
+// refuses reports whether f is a terminal that stops this process if it writes now: the process is in the background
+// and the terminal has TOSTOP set (termios(3)).
 func refuses(f *os.File) bool {
 	if !InBackground(f) {
 		return false
@@ -144,8 +146,8 @@ func awaitTyped(fd int) (terminal bool) {
 	}
 }
 
-// SetConsole changes the modes of a terminal, by TCSETS or TCSETSW (ioctl_tty(2)). It reports
-// whether that is done: it is not in the background, where another has the terminal.
+// SetConsole changes the modes of a terminal by the request how, TCSETS or TCSETSW (ioctl_tty(2)), and reports whether
+// that has succeeded. It changes nothing while this process is in the background.
 func SetConsole(f *os.File, how uint, modes *unix.Termios) bool {
 	if InBackground(f) {
 		return false

@@ -91,10 +91,10 @@ func childrenByParent(pid int) (o offspring) {
 	return o
 }
 
-// Children are the live children of a process, as far as they can be told.
+// Children returns the live children of a process. Some may be missing if /proc cannot be read.
 func Children(pid int) []int { return children(pid).live }
 
-// Look tells a live process's name and the letter of its state, proc(5); 0 if it has ended.
+// Look returns the name of a process and the letter of its state (proc(5)). The state is 0 if the process has ended.
 func Look(pid int) (name string, state byte) {
 	name, words := readStat(pid, "")
 	if over(words) {
@@ -103,15 +103,16 @@ func Look(pid int) (name string, state byte) {
 	return name, words[0][0]
 }
 
-// Stat is what /proc/PID/stat has behind the name: state, parent and so on, proc(5). Nothing: there
-// is no such process.
+// Stat returns the fields of /proc/PID/stat behind the name: state, parent and so on (proc(5)). It returns none if
+// there is no such process.
 func Stat(pid int) []string {
 	_, words := readStat(pid, "")
 	return words
 }
 
-// readStat is what the file stat says of a process, or of one of its threads, which is
-// "/task/" and a number: the name, which, in parentheses, may hold anything, and what is behind it.
+// readStat returns the name of a process and the fields behind it in /proc/PID/stat. The name is in parentheses there
+// and may contain any character. If thread is not empty, it is "/task/" and a number, and the file is that of the
+// thread.
 func readStat(pid int, thread string) (name string, words []string) {
 	b, err := Read("/proc/"+strconv.Itoa(pid)+thread+"/stat", mostStat)
 	begin, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')

@@ -40,10 +40,11 @@ type Cmd struct {
 	Orphan bool
 	Most   time.Duration // that its start may take; 0: as long as it likes
 	Hold   bool          // leaves it stopped before the first instruction of its program
-	Limits []RLimit      // that this process has set otherwise
+	Limits []RLimit      // limits of the program that differ from this process's own
 }
 
-// RLimit is a resource limit, as getrlimit(2) has it. The kernel reads Soft and Hard from here.
+// RLimit is a resource limit (getrlimit(2)). The kernel reads Soft and Hard as a struct rlimit64, so they stay together
+// in this order.
 type RLimit struct {
 	Resource   int
 	Soft, Hard uint64
@@ -223,8 +224,8 @@ func startReaping() {
 }
 
 // reap collects the exit statuses of children, including adopted ones, whenever SIGCHLD arrives. It does not block in
-// wait(2), because the blocked thread would keep its P of the Go scheduler for about a millisecond, and an agent usually
-// has only one P (internal/poll).
+// wait(2), because the blocked thread would keep its P of the Go scheduler for about a millisecond, and an agent
+// usually has only one P (internal/poll).
 func reap(ended <-chan os.Signal) {
 	for {
 		reapAll()

@@ -9,14 +9,14 @@ import (
 
 // RawTerminal is a terminal that is raw from Take to Give. Its methods may be called from any goroutine.
 type RawTerminal struct {
-	File *os.File // nil: there is none, or it was given back
+	File *os.File // nil: there is no terminal, or Give was called
 
 	mu    sync.Mutex
-	saved *unix.Termios // modes before Take; nil: they are as they were
+	saved *unix.Termios // modes before Take; nil: the terminal is not raw
 }
 
-// Take makes the terminal raw. It reports whether nothing is left to do. Something is left while another process group
-// has the terminal.
+// Take makes the terminal raw. It returns false if another process group has the terminal at present, so that Take must
+// be called again. It returns true in all other cases, even if there is no terminal or its modes cannot be read.
 func (t *RawTerminal) Take() (done bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -42,12 +42,12 @@ func (t *RawTerminal) Taken() bool {
 	return t.saved != nil
 }
 
-// Give leaves the terminal as it was, for good.
+// Give restores the modes that the terminal had before Take. A later Take does nothing.
 func (t *RawTerminal) Give() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.saved != nil {
-		SetConsole(t.File, unix.TCSETSW, t.saved) // in the background the shell has its own modes
+		SetConsole(t.File, unix.TCSETSW, t.saved) // in the background the shell has set its own modes, which stay
 	}
 	t.File, t.saved = nil, nil
 }
