@@ -22,7 +22,8 @@ const joinLeast = 4 * time.Second
 // joinAgain is how long a link that was joined must have lasted to be joined again when it ends.
 const joinAgain = time.Second
 
-// rejoin begins with the agent itself: it may live.
+// rejoin opens a new session to the agent of a child whose link has ended: the agent may live. A new child takes over
+// what the old one answers for.
 func (c *Core) rejoin(from Link) {
 	k := c.children[from]
 	n := c.join(branch{
@@ -102,7 +103,7 @@ func (c *Core) adoptBelow(from Link) {
 		if len(to) == 0 {
 			f.Nodes = uint32(max(lost.Len(), 1))
 		}
-		for _, p := range gone { // for those that wait for their ranks
+		for _, p := range gone { // others may wait for the ranks of these nodes
 			c.failures.fresh.Add(oneSpan(p.Nodes.Base(), p.Nodes.Ranks()))
 		}
 		c.reportLost(f)
@@ -176,7 +177,7 @@ func (c *Core) inputAgain(l Link, m wire.State) {
 	}
 }
 
-// childBelow takes in which children a child has.
+// childBelow stores one of a child's children, which the child names in one frame each.
 func (c *Core) childBelow(l Link, m wire.Below) {
 	k := &c.children[l]
 	if k.knowsBelow() {
@@ -185,7 +186,7 @@ func (c *Core) childBelow(l Link, m wire.Below) {
 	k.below = append(k.below, m)
 }
 
-// knowsBelow reports whether all of a child's children are known.
+// knowsBelow reports whether all of a child's children are known: no frame follows the last one that has come.
 func (k *branch) knowsBelow() bool { return len(k.below) > 0 && k.below[len(k.below)-1].Left == 0 }
 
 // belowLies says what of a child's children cannot be.

@@ -13,8 +13,8 @@ import (
 )
 
 // branch is a child of this agent and the part of the tree below it. The table of package child decides what
-// becomes of it (docs/dev/children.md), and this file performs the actions. Which agent owns which node is in
-// docs/dev/decisions/0013-late-binding.md.
+// becomes of it (docs/dev/children.md), and this file performs the actions. docs/dev/decisions/0013-late-binding.md
+// says which agent owns which node.
 type branch struct {
 	child.Child // the state; no other field holds a part of it
 	life
@@ -38,13 +38,13 @@ type branch struct {
 	times    *childTimes
 
 	old    Link   // the lost child whose place a successor takes
-	number uint32 // of the Replace by which that was ordered
+	number uint32 // of the Replace that ordered the successor
 
 	// What is kept for the case that it is lost, in a job that repairs its tree.
 	key     job.NodeIndex // by which its agent is found
 	below   []wire.Below  // its children, as the newest frames name them
 	linked  time.Duration // when it was joined
-	loss    LinkLost      // for which it is joined
+	loss    LinkLost      // because of which it is joined
 	heard   time.Duration // when the last frame came from it
 	session time.Duration // that the first session to it took, or to the lost one that had started it
 }
@@ -54,9 +54,9 @@ type branch struct {
 //
 //  1. starts.inFlight counts the children whose session takes a slot of the window.
 //  2. finish.childrenEnded counts the children that have ended, and subtree knows them.
-//  3. starts.reported counts those that the launch does not wait for. There are no others when it is over.
+//  3. starts.reported counts the children that the launch does not wait for. After the launch no child is awaited.
 //  4. The child whose place a successor is to take is Lost until the job ends, and has no other successor.
-//  5. No node is of two children.
+//  5. No node belongs to two children.
 //  6. Only a job that repairs its tree has Relinking, Resumed, Adopted and Reported children, and only the root
 //     has Coming ones.
 //  7. No child with a link has sent more output than it may.
@@ -100,7 +100,7 @@ func (c *Core) countIn(set child.State) (n int) {
 	return n
 }
 
-// addBranch adds a child for the first node of a part, which takes the others with it.
+// addBranch adds a child in state s. It is to run on the first node of p, and answers for all nodes of p.
 func (c *Core) addBranch(p job.Part, t tried, s child.State) Link {
 	c.below.Adopt()
 	c.children = append(c.children, branch{
@@ -111,7 +111,8 @@ func (c *Core) addBranch(p job.Part, t tried, s child.State) Link {
 	return Link(len(c.children) - 1)
 }
 
-// happen applies an event to a child and performs the actions. Some of them need the event or frame that caused it.
+// happen applies an event to a child and performs the actions. Some of them need cause, which is the event of the core
+// or the frame that e stands for.
 func (c *Core) happen(l Link, e child.Event, cause any) {
 	k := &c.children[l]
 	if why := k.Cannot(e); c.cfg.Check && why != "" {
@@ -122,6 +123,7 @@ func (c *Core) happen(l Link, e child.Event, cause any) {
 	}
 }
 
+// perform performs one action for a child, which is in its new state already.
 func (c *Core) perform(l Link, a child.Action, cause any) {
 	switch k := &c.children[l]; a {
 	case child.OpenSession:
@@ -170,7 +172,7 @@ func (c *Core) perform(l Link, a child.Action, cause any) {
 	case child.NoteLoss:
 		k.loss, k.heard = cause.(LinkLost), k.received
 		c.daemonsOfChildEnded(l, false)
-	case child.NoteFailure: // nobody knows how long it was linked to the lost one
+	case child.NoteFailure: // how long it was linked to the lost agent is unknown
 		k.loss = LinkLost{Link: l, Cause: joined(k.loss.Cause, endOf(cause)), Tail: cause.(ChildFailed).Tail}
 		k.heard = c.now
 	case child.CountReady:
@@ -193,7 +195,7 @@ func (c *Core) perform(l Link, a child.Action, cause any) {
 		c.ended(k.part, job.Status{Kind: job.Lost})
 	case child.Remove:
 		c.remove(l)
-	case child.TellFault: // while the job ends, too: it may be why others failed
+	case child.TellFault: // while the job ends, too: the loss may be the reason for other failures
 		ev := cause.(LinkLost)
 		c.fault(wire.Fault{
 			What: wire.FaultLost, Node: k.head.First, Nodes: uint32(k.part.Len()), Host: k.host(),
@@ -216,7 +218,7 @@ func (c *Core) perform(l Link, a child.Action, cause any) {
 	}
 }
 
-// endOf returns the reason why a session or a link has ended.
+// endOf returns the reason why a session or a link has ended: cause is a ChildFailed or a LinkLost.
 func endOf(cause any) string {
 	if f, ok := cause.(ChildFailed); ok {
 		return f.Phase + ": " + f.Cause
@@ -224,7 +226,7 @@ func endOf(cause any) string {
 	return cause.(LinkLost).Cause
 }
 
-// childFailed takes the failure of a session.
+// childFailed handles the failure of a session to a child.
 func (c *Core) childFailed(ev ChildFailed) {
 	e := child.SessionFailed
 	if c.stage == ending && c.children[ev.Child].In(child.Relinking) {
@@ -233,7 +235,7 @@ func (c *Core) childFailed(ev ChildFailed) {
 	c.happen(ev.Child, e, ev)
 }
 
-// lossOf returns what the end of a child's link is to the job.
+// lossOf returns the event of package child that the end of a child's link is in the present state of the job.
 func (c *Core) lossOf(k *branch) child.Event {
 	switch repairable := k.In(child.Settled | child.Resumed); {
 	case c.stage != running:
@@ -256,7 +258,7 @@ func (c *Core) lossOf(k *branch) child.Event {
 	return child.LinkLost
 }
 
-// remove takes a child out that has ended, and looks again at what waits for it.
+// remove records that a child has ended, and lets everything go on that waits for it.
 func (c *Core) remove(l Link) {
 	exited := c.children[l].In(child.HasExited)
 	c.below.End(l, exited)
@@ -270,11 +272,11 @@ func (c *Core) remove(l Link) {
 	c.doLookups(c.lookups.NoTableBelow(c.now, l))
 }
 
-// addEnds takes in how the ranks of a child's subtree ended.
+// addEnds adds the ends of a child's ranks to those that this agent reports.
 func (c *Core) addEnds(k *branch, m wire.Exit) {
 	if areAll(m.Runs, k.part) {
 		c.finish.ends = slices.AppendSeq(c.finish.ends, m.Runs.All())
-	} else { // it ended before it heard which nodes were dropped, and started no rank
+	} else { // the child ended before it learned which nodes were dropped, and started no rank
 		c.ended(k.part, job.Status{Kind: job.NotRun})
 	}
 	c.finish.trunc = job.Added(c.finish.trunc, m.Truncated)
@@ -284,7 +286,8 @@ func (c *Core) addEnds(k *branch, m wire.Exit) {
 	}
 }
 
-// partsOf returns the nodes that a child answers for: those of a successor are the lost one's until it is ready.
+// partsOf returns the nodes that a child answers for in the job. It returns none for a child that is coming to the job,
+// and none for a successor, whose nodes are those of the lost child until it is ready.
 func (c *Core) partsOf(l Link) job.Parts {
 	if k := &c.children[l]; !k.In(child.Coming | child.Replacing) {
 		return k.part

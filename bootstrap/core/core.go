@@ -7,13 +7,12 @@
 // other agent reports facts and does what it is told. An agent that loses its
 // parent ends its part of the job by itself.
 //
-// The core itself decides about launch, end and failure. The state of each child is a table, package child, whose
-// actions it performs (branch.go). What else an agent does are parts, packages
-// below this one: lookup, collective, pairs, names, queries, daemons, sessions. Each has a state of its
-// own, gets events and returns effects; they share what subtree knows of ranks and children, which
-// only the core changes. A frame is checked first (verify.go, which asks the part that it is for), then goes to
-// its part (core.go, rankframe.go), and parts.go turns the effects of the part into those of the
-// core.
+// The core itself decides about launch, end and failure. Package child decides by a table what is done about each
+// child, and branch.go does it. Everything else that an agent does is in parts, which are packages below this one or
+// types in them: lookup (with bulk, pairs and names), collective, queries, daemons, sessions. Each has a state of its
+// own, gets events and returns effects; they share what subtree knows of ranks and children, which only the core
+// changes. A frame is checked first (verify.go, which asks the part that it is for), then goes to its part (core.go,
+// rankframe.go), and parts.go turns the effects of the part into those of the core.
 package core
 
 import (

@@ -56,7 +56,7 @@ type clock struct {
 	next      time.Duration // of the timer that is set; 0: none
 	stopped   bool          // the job is stopped: an agent's silence means nothing
 	stoppedAt time.Duration // since when
-	stops     uint32        // how often it was
+	stops     uint32        // how often the job was stopped
 	fixed     time.Duration // a deadline to wake for besides the period; 0: none
 }
 

@@ -219,7 +219,8 @@ func lastLine(tail string) string {
 	return " (" + tail[strings.LastIndexByte(tail, '\n')+1:] + ")"
 }
 
-// cancelGrowth gives a change up because of one new agent: the job goes on as it is.
+// cancelGrowth gives up the change of the job's size because the new agent on host was not started or was lost. The job
+// goes on with its present size. cause is a ChildFailed or a LinkLost.
 func (c *Core) cancelGrowth(host string, cause any) {
 	why := endOf(cause)
 	if f, ok := cause.(ChildFailed); ok {

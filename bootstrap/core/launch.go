@@ -128,7 +128,7 @@ func (c *Core) startMore() {
 	}
 }
 
-// openSession opens the first session to a child.
+// openSession orders the first session to a child, and counts it in the window.
 func (c *Core) openSession(l Link) {
 	k := &c.children[l]
 	k.started, k.phase = c.now, "start"
@@ -137,7 +137,7 @@ func (c *Core) openSession(l Link) {
 	c.do(StartChild{Child: l, Node: k.head.Nodes.At(0), Local: k.local, Most: k.tried.most(c.job.Launch.Timeout)})
 }
 
-// sendLaunch gives a new agent its part of the job.
+// sendLaunch sends the agent of a child its part of the job, when the session to it is open.
 func (c *Core) sendLaunch(l Link, ev ChildUp) {
 	k := &c.children[l]
 	k.life, k.credit = life{received: c.now}, c.flow.window
@@ -167,12 +167,13 @@ func (c *Core) childPhase(ev ChildPhase) {
 	}
 }
 
-// returnNodes returns the nodes of a child whose session has failed. They are dead if another agent has tried before.
+// returnNodes returns the nodes of a child whose session has failed to the parent, so that another agent tries. If one
+// has tried before, or this agent is the root, it reports them as dead instead.
 func (c *Core) returnNodes(l Link, ev ChildFailed) {
 	k := &c.children[l]
 	part := k.planned
 	if !k.tried.last(c) {
-		k.times = nil // another agent has other times there
+		k.times = nil // the times of another agent count there
 		c.returnUp(part, ev)
 		return
 	}

@@ -72,7 +72,7 @@ func (c *Core) doLookups(effects []lookup.Effect) {
 				c.send(e.To.Link, e.Msg)
 			}
 		case lookup.Table:
-			if e.To.Link == Up || !c.children[e.To.Link].In(child.Coming) { // who comes asks on demand
+			if e.To.Link == Up || !c.children[e.To.Link].In(child.Coming) { // a child that is coming looks up on demand
 				c.send(e.To.Link, wire.Blocks{Values: e.Blocks})
 			}
 		case lookup.Wake:

@@ -94,7 +94,8 @@ func (c *Core) dropPlaces(ranks rankwire.SlotSpans) {
 	}
 }
 
-// successorOf returns the child that is to take the place of a lost one, if it is there and not ready.
+// successorOf returns the child that is to take the place of the child lost. It returns false if there is none, or if
+// it is ready already.
 func (c *Core) successorOf(lost Link) (Link, bool) {
 	i := slices.IndexFunc(c.children, func(k branch) bool { return k.In(child.Replacing) && k.old == lost })
 	return Link(i), i >= 0

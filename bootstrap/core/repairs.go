@@ -337,7 +337,7 @@ func (c *Core) askedUp(from Link, m frame.Message) bool {
 	if !c.repairs() {
 		return true
 	}
-	again := false // whether it may be a repetition
+	again := false // m may be a repetition
 	if from != Up {
 		k := &c.children[from]
 		again = k.In(child.Adopted) && !k.knowsBelow()

@@ -179,7 +179,7 @@ func (c *Core) startReplacement(old Link, m wire.Replace) {
 	c.openSession(l)
 }
 
-// sendStanding gives an agent that replaces another what that one had been told.
+// sendStanding sends a successor the state of the job, which the lost agent had been told.
 func (c *Core) sendStanding(l Link) {
 	k := &c.children[l]
 	k.recalled = c.recall.serial
@@ -229,7 +229,7 @@ func (c *Core) standingLies(m wire.Standing) string {
 		"of no ranks, or that nobody wants")
 }
 
-// takePlace puts a successor in the place of the lost child.
+// takePlace gives a successor that is ready the place of the lost child.
 func (c *Core) takePlace(l Link) {
 	k := &c.children[l]
 	c.happen(k.old, child.Succeeded, nil)

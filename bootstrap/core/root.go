@@ -150,7 +150,7 @@ const (
 	codePipe    = 128 + sigPipe
 )
 
-// endFor ends the job because of a failure.
+// endFor blames the failure f for the end of the job, and ends it.
 func (c *Core) endFor(f wire.Fault) {
 	c.blame(f, weightOf(f))
 	c.endAll(sigTerm)

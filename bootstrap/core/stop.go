@@ -1,8 +1,9 @@
 package core
 
 import (
-	"ibrun/bootstrap/core/child"
 	"time"
+
+	"ibrun/bootstrap/core/child"
 )
 
 // Job control. When the terminal stops a job (SIGTSTP), every agent keeps the

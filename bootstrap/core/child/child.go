@@ -1,7 +1,7 @@
-// Package child is one child of an agent as its parent sees it: which session or link there is, how
-// far the agent behind it is, and what becomes of its place when it is lost. It is a table of states
-// by events. A Child is a pure value: an event goes in, and the actions that its parent performs come
-// out.
+// Package child decides what an agent does about one of its children. The state of a child says which session or link
+// there is, how far its agent has come, and what becomes of its place when it is lost. A table has the next state and
+// the actions for each state and event. A Child does nothing itself: its parent passes in events and performs the
+// actions.
 package child
 
 import "math/bits"
@@ -53,7 +53,8 @@ const (
 	over     = Exited | Gone
 )
 
-// Event is what happens to a child, after the core has looked at it. It is one bit, as a State.
+// Event is something that happens to a child, as the core classifies it. It is one bit, like a State, so that several
+// events can be combined into a set.
 type Event uint32
 
 // The events.
@@ -100,7 +101,8 @@ func New(first State) (c Child) {
 // In reports whether the child is in one of the states of a set.
 func (c Child) In(set State) bool { return c.state&set != 0 }
 
-// Step applies an event and returns what the parent does about it, in order. The state has changed already.
+// Step applies an event, changes the state, and returns the actions that the parent performs then, in order. An
+// impossible event changes nothing.
 func (c *Child) Step(e Event) []Action {
 	r := index[place(c.state)][place(e)]
 	if r.next != stay {
@@ -109,7 +111,7 @@ func (c *Child) Step(e Event) []Action {
 	return r.actions
 }
 
-// Cannot returns why an event is impossible in the present state, or "" if it is possible.
+// Cannot returns the reason why an event is impossible in the present state, or "" if it is possible.
 func (c Child) Cannot(e Event) string {
 	if r := index[place(c.state)][place(e)]; r.impossible() {
 		return r.why
@@ -119,5 +121,5 @@ func (c Child) Cannot(e Event) string {
 
 func (c *Child) become(s State) { c.state = s }
 
-// place returns the number of the only bit of b.
+// place returns the index of the only bit that is set in b.
 func place[B State | Event](b B) int { return bits.TrailingZeros32(uint32(b)) }

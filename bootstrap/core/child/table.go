@@ -2,7 +2,7 @@ package child
 
 import "strings"
 
-// Action is what the parent does about an event, in words.
+// Action is one thing that the parent does about an event. Its text describes it in docs/dev/children.md.
 type Action string
 
 // The actions.
@@ -41,7 +41,8 @@ const (
 	Orphan       Action = "if the job runs, this subtree ends"
 )
 
-// row says what an event does in each state of a set. It stands for each pair of its states and events.
+// row gives the next state and the actions for each pair of one of its states and one of its events. The field why is
+// the reason, or begins with "cannot be: " if the pair is impossible.
 type row struct {
 	states  State
 	events  Event
@@ -50,6 +51,7 @@ type row struct {
 	why     string
 }
 
+// stay is the next state of a row that does not change the state.
 const stay State = 0
 
 func (r *row) impossible() bool { return strings.HasPrefix(r.why, "cannot be: ") }
@@ -57,7 +59,7 @@ func (r *row) impossible() bool { return strings.HasPrefix(r.why, "cannot be: ")
 // do is a short form for the table.
 func do(actions ...Action) []Action { return actions }
 
-// table has each pair of a state and an event once. docs/dev/children.md is made of it.
+// table has exactly one row for each pair of a state and an event. docs/dev/children.md is made from it.
 var table = []row{
 	{Waiting, Start, Starting, do(OpenSession), "there is a free slot in the window"},
 	{GrowWaiting, Start, GrowStarting, do(OpenSession), "as for other children"},
@@ -157,7 +159,7 @@ var table = []row{
 	{unlinked | Linked&^GrowReady | Lost | over, Enter, stay, nil, "cannot be: all new agents were ready"},
 }
 
-// index finds the row of a state and an event.
+// index has the row of table for each state and event.
 var index = indexed(table)
 
 func indexed(rows []row) (x [stateCount][eventCount]*row) {

@@ -6,7 +6,7 @@ import (
 	"ibrun/bootstrap/wire/rankwire"
 )
 
-// BulkDo is what a BulkEffect asks for.
+// BulkDo says what the core must do for a BulkEffect.
 type BulkDo uint8
 
 const (
@@ -17,7 +17,7 @@ const (
 	DeliverBulk               // hand Values to this node
 )
 
-// BulkEffect is something that the core must do.
+// BulkEffect is something that the core must do for a bulk fetch. Fence is the number of the fetch.
 type BulkEffect struct {
 	Do     BulkDo
 	To     subtree.Link
@@ -25,17 +25,17 @@ type BulkEffect struct {
 	Values frame.Values
 }
 
-// Bulk is one agent's part in bulk fetches, which bring what all nodes have to those that ask for it. It does not
-// depend on what that is: the driver asks, gives and takes. A fence numbers a fetch. All nodes have passed that fence
-// when the first of them asks.
+// Bulk is one agent's part in bulk fetches. A bulk fetch collects the values of all nodes and brings them to the nodes
+// that have requested them. Bulk does not interpret the values: the driver of this node reads and takes them. The
+// number of a fetch is that of a fence, which all nodes have passed when the first of them sends a request.
 //
 //	request of this node or a child --> there already: served
 //	                                --> passed up, once; at the root: called for
 //	call, from the root down --> this node gives; all children have given or ended --> values up, once
 //	values, from the root down --> kept for later requests; to this node and the children that asked
 //
-// A child that has ended gives nothing, and neither does a subtree whose values are too much for the tree: a node that
-// misses a value asks for it alone.
+// A child that has ended gives nothing, and neither does a subtree whose values are too large for one message: a node
+// that misses a value looks it up by itself.
 type Bulk struct {
 	Started uint64 // fetches, at the root
 	Called  uint32 // the newest fence that was called for
@@ -51,17 +51,17 @@ type Bulk struct {
 	values    frame.Values
 	out       []BulkEffect
 
-	Keeps bool         // what was sent, so that it can be sent again (bulkrepair.go)
+	Keeps bool         // keep the values that were sent, to repeat them to another parent (bulkrepair.go)
 	kept  frame.Values // the values that were sent last
 }
 
-// bulkChild has fences; 0: none.
+// bulkChild holds the newest fences of one child. 0 means that there is none.
 type bulkChild struct {
-	wants uint32 // the newest that it waits for
-	gave  uint32 // the newest call that it answered
+	wants uint32 // whose values the child waits for
+	gave  uint32 // whose call the child has answered
 }
 
-// NewBulk makes the part of an agent with a subtree.
+// NewBulk returns the Bulk of the agent whose children are in below.
 func NewBulk(below *subtree.Subtree) Bulk { return Bulk{below: below} }
 
 func (f *Bulk) child(l subtree.Link) *bulkChild {
