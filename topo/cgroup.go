@@ -65,7 +65,7 @@ func (r *reader) groups() []group {
 	return groups
 }
 
-// controllers has the name of a controller in each kind of v1 hierarchy.
+// controllers is the controller that identifies each kind of v1 hierarchy. It is empty for the other kinds.
 var controllers = [groupKinds]string{legacySet: "cpuset", legacyTime: "cpu", legacyMemory: "memory"}
 
 // mounts are the folders where hierarchies are mounted, by kind, from proc/mounts:

@@ -44,7 +44,8 @@ func (r *reader) port(dir string, number int) Port {
 	}
 }
 
-// identifier is a file that holds n bytes, like "0002:c903:00f9:bfa0"; nil where there is none.
+// identifier reads a file with n bytes in hexadecimal, like "0002:c903:00f9:bfa0". It returns nil if the file is
+// missing or empty, and nil with a note if its content is invalid. What names the content in the note.
 func (r *reader) identifier(path, what string, n int) []byte {
 	text, _ := r.text(path)
 	if text == "" {

@@ -40,17 +40,17 @@ type Memory struct {
 // Machine is one node. The zero value is no machine; Read makes one with at
 // least one CPU, one core, one NUMA node and one package, and every online CPU
 // in exactly one core, one NUMA node and one package. Users read machines as JSON:
-// names of fields are never reused there.
+// the name of a field that was removed is not used for another one.
 type Machine struct {
 	// Packages, L3s and Cores are in the order of the tree that they form:
 	// by package, NUMA node, last-level cache and lowest CPU. A NUMA node may
 	// hold several packages, and a package several NUMA nodes.
 	Packages []Object `json:"packages"`
-	// Dies are those with several CPUs, but fewer than their package. They are for the user, since
-	// caches and memory say what a die has.
+	// Dies are the dies with several CPUs, but fewer than their package. They are only shown to users. Ranks are placed
+	// by the caches and NUMA nodes of a die.
 	Dies     []Object   `json:"dies"`
 	Memories []Memory   `json:"numa_nodes"` // by ID
-	L3s      []Object   `json:"caches"`     // last-level caches, of whichever level, that cores share; may be empty
+	L3s      []Object   `json:"caches"`     // last-level caches that several cores share; may be empty
 	Cores    []Object   `json:"cores"`
 	Slower   cpuset.Set `json:"slower_cpus"` // CPUs of cores that are slower than others of this machine (hybrid)
 
@@ -60,7 +60,7 @@ type Machine struct {
 	AllowedMems cpuset.Set `json:"allowed_numa_nodes"` // IDs of Memories that may be used; never empty
 	Quota       float64    `json:"quota_cpus"`         // CPUs' worth of time that cpu.max leaves; 0: no limit
 	MemoryLimit uint64     `json:"memory_limit_bytes"` // bytes that cgroups leave; 0: no limit
-	Load        float64    `json:"load"`               // processes that ran or waited to, last minute; -1: not known
+	Load        float64    `json:"load"`               // load average of the last minute; -1: not known
 
 	HCAs  []HCA  `json:"hcas"`
 	Links []Link `json:"interfaces"`
@@ -136,19 +136,19 @@ type GID struct {
 	Link  string  `json:"interface"` // its network interface; empty: none
 }
 
-// GUID is the identifier of an HCA.
+// GUID is the globally unique identifier of an HCA.
 type GUID [8]byte
 
-// Address is a GID.
+// Address contains the bytes of a GID.
 type Address [16]byte
 
-// MarshalText writes a GUID as the kernel does.
+// MarshalText returns a GUID as the kernel writes it: 0002:c903:00f9:bfa0.
 func (g GUID) MarshalText() ([]byte, error) { return grouped(g[:]), nil }
 
-// MarshalText writes a GID as the kernel does.
+// MarshalText returns a GID as the kernel writes it, like a GUID but with eight groups.
 func (a Address) MarshalText() ([]byte, error) { return grouped(a[:]), nil }
 
-// grouped is a GID or GUID in groups of two bytes.
+// grouped returns a GID or GUID in hexadecimal, in groups of two bytes with colons between them.
 func grouped(id []byte) (text []byte) {
 	for i := 0; i < len(id); i += 2 {
 		text = fmt.Appendf(text, ":%x", id[i:i+2])

@@ -114,7 +114,7 @@ func (r *reader) pciFolder(device string) (folder string, pci []string) {
 	to, _ := r.target(device)
 	address := path.Base(to)
 	if !pciFunction(address) {
-		// Here drivers/pci/pci-driver.c (pci_uevent) writes a function's address.
+		// The kernel writes the address of a function to this file (pci_uevent in drivers/pci/pci-driver.c).
 		text, _ := r.text(device + "/uevent")
 		address, _ = field(text, "PCI_SLOT_NAME", "=")
 	}

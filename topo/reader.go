@@ -93,7 +93,8 @@ func (r *reader) number(path string) (int, bool) {
 	return n, err == nil
 }
 
-// field is the value behind a name in a text of lines with a name, a separator and a value.
+// field returns the value of name in a text whose lines have a name, a separator and a value. White space around names
+// and values is ignored.
 func field(text, name, separator string) (value string, ok bool) {
 	for line := range strings.Lines(text) {
 		key, value, found := strings.Cut(line, separator)

@@ -6,10 +6,10 @@ import (
 	"ibrun/internal/cpuset"
 )
 
-// Index tells in which object of a list of disjoint objects each CPU is: the place in the list, or -1.
+// Index maps CPUs to objects of a list of disjoint objects. An element is an index in the list, or -1.
 type Index []int
 
-// NewIndex makes the index of some objects.
+// NewIndex returns the index of a list of objects.
 func NewIndex(objects []Object) (in Index) {
 	for i, o := range objects {
 		for cpu := range o.CPUs.All() {
@@ -24,7 +24,7 @@ func NewIndex(objects []Object) (in Index) {
 	return in
 }
 
-// Of returns the place in the list of the object that a CPU is in, or -1.
+// Of returns the index in the list of the object that contains a CPU, or -1 if there is none.
 func (in Index) Of(cpu int) int {
 	if cpu < 0 || cpu >= len(in) {
 		return -1
@@ -32,7 +32,7 @@ func (in Index) Of(cpu int) int {
 	return in[cpu]
 }
 
-// level is some disjoint objects and their index.
+// level is a list of disjoint objects with its Index.
 type level struct {
 	objects []Object
 	in      Index
@@ -136,8 +136,8 @@ func (r *reader) crosses(kind string, part Object, l level, what string, mayHold
 // order sorts objects as the tree has them, siblings by their lowest CPU.
 func (m *Machine) order() {
 	levels := [4]level{levelOf(m.Packages), levelOf(m.Objects(NUMA)), levelOf(m.L3s), levelOf(m.Cores)}
-	// A CPU's way is the lowest CPU of each object that it is in, the largest
-	// object first, and then itself.
+	// A CPU's way has the lowest CPU of each object that contains it, the largest object first. The last element is the
+	// CPU itself.
 	type way [len(levels) + 1]int
 	ways := make([]way, 0, m.Online.Len())
 	for cpu := range m.Online.All() {

@@ -28,7 +28,7 @@ func newMemory(m *topo.Machine) *memory {
 	return near
 }
 
-// inMemories tells in which of Machine.Memories each CPU is.
+// inMemories returns the index of Machine.Memories by CPU.
 func inMemories(m *topo.Machine) topo.Index {
 	var objects []topo.Object
 	for _, n := range m.Memories {
@@ -60,8 +60,8 @@ func (near *memory) of(cpus cpuset.Set) (mems cpuset.Set, interleave bool) {
 	return mems, mems.Len() > 1
 }
 
-// nearest is the usable NUMA node at the least distance from one, of equal
-// ones the first. Where distances are not known, all are the same.
+// nearest returns the usable NUMA node at the least distance from another. Both are indices in all. Of several at the
+// same distance it returns the first. Distances that are not known are equal. One NUMA node at least must be usable.
 func (near *memory) nearest(from int) int {
 	far := func(i int) int {
 		if d := near.all[from].Distance; i < len(d) {

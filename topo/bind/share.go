@@ -141,10 +141,10 @@ func apportion(groups [][]piece, n, preferred int) (counts []int, ok bool) {
 // least sum of the squares of their sizes, and of equal ones the one with the
 // largest shares first.
 func join(groups [][]piece, n int) (all [][]piece) {
-	// best[left][i] is for the groups from i on and so many shares.
+	// best[left][i] divides the groups from i on into so many shares as left says.
 	type division struct {
-		sum int // the least
-		end int // of the first share
+		sum int // least sum of the squares of the sizes
+		end int // index of the first group after the first share
 	}
 	const impossible = math.MaxInt / 2
 	k := len(groups)

@@ -94,8 +94,8 @@ func (t *tree) fill(lengths ...int) {
 	}
 }
 
-// holdsPackages reports whether NUMA nodes are the outer objects: whether one
-// has several packages, and no package has several of them.
+// holdsPackages reports whether NUMA nodes are the outer objects: a NUMA node has several packages, and no package has
+// several NUMA nodes.
 func holdsPackages(m *topo.Machine) (holds bool) {
 	for _, p := range m.Packages {
 		for _, n := range m.Memories {

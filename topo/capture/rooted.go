@@ -115,8 +115,8 @@ func failed(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: name, Err: err}
 }
 
-// find returns the path without links that a name leads to, and what is there. If the name's end is a
-// link, it is only followed if the caller says so. The error is an *fs.PathError of op.
+// find returns the path that name leads to once its links are resolved, and the entry there. If the last element of
+// name is a link, it is resolved only if follow is set. The error is an *fs.PathError with op and name.
 func (r *rooted) find(op, name string, follow bool) (at string, e entry, err error) {
 	if at, err = r.real(name, follow); err == nil {
 		e, err = r.look(at)

@@ -7,8 +7,8 @@ import (
 	"testing/fstest"
 )
 
-// tree is a file system in memory. It does not follow links: rooted does. A MapFS of the whole tree
-// would go through all of it for each folder.
+// tree is a file system in memory. It does not follow links: rooted does. It makes a small fstest.MapFS for each call,
+// because one of all files would search all of them for each folder.
 type tree struct {
 	nodes map[string]*fstest.MapFile // by path; "." is the root
 	under map[string][]string        // names in a folder, by its path
@@ -19,7 +19,7 @@ func newTree() *tree {
 	return &tree{nodes: map[string]*fstest.MapFile{".": newNode(fs.ModeDir, nil)}, under: map[string][]string{}}
 }
 
-// newNode makes a file (kind 0), a folder or a link; data is the text or the target.
+// newNode returns a file (kind 0), a folder or a link. Data is the content of a file or the target of a link.
 func newNode(kind fs.FileMode, data []byte) *fstest.MapFile {
 	return &fstest.MapFile{Mode: kind | 0o444, Data: data}
 }
@@ -54,7 +54,8 @@ func (t *tree) put(name string, kind fs.FileMode, data []byte) error {
 	return nil
 }
 
-// part is a node with what is in it; nothing if there is no such node.
+// part returns a file system with a node and the entries of its folder. If there is no such node, its calls fail with
+// fs.ErrNotExist.
 func (t *tree) part(name string) fstest.MapFS {
 	part := fstest.MapFS{name: t.nodes[name]}
 	for _, entry := range t.under[name] {
@@ -64,7 +65,7 @@ func (t *tree) part(name string) fstest.MapFS {
 	return part
 }
 
-// Open opens a file or a folder. A link is as an empty file.
+// Open opens a file or a folder. A link opens as an empty file.
 func (t *tree) Open(name string) (fs.File, error) {
 	part := t.part(name)
 	if n := part[name]; n != nil && n.Mode.Type() == fs.ModeSymlink {

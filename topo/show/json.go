@@ -8,7 +8,7 @@ import (
 	"ibrun/topo"
 )
 
-// JSON is all of a machine as data: one object in one line. Lists that are empty are [] and not null.
+// JSON returns m as a JSON object in one line, with the fields of topo.Machine. Empty lists are [] and not null.
 // It fails if Quota, Load or a Rate is infinite or not a number.
 func JSON(m *topo.Machine) ([]byte, error) {
 	b, err := json.Marshal(filled(reflect.ValueOf(*m)).Interface())
