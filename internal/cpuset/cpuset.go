@@ -153,7 +153,7 @@ func (s Set) String() string {
 	var ranges []string
 	for n := range s.All() {
 		if s.Has(n - 1) {
-			continue // in the range before
+			continue // part of the previous range
 		}
 		last := n
 		for s.Has(last + 1) {
@@ -168,7 +168,7 @@ func (s Set) String() string {
 	return strings.Join(ranges, ",")
 }
 
-// MarshalText writes the list form.
+// MarshalText returns the list form, as String does. It never fails.
 func (s Set) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // Words is the set as the kernel's system calls want it, the lowest 64 numbers

@@ -59,7 +59,7 @@ func Continue(path string) (*os.File, error) {
 	})
 }
 
-// prepared is Create with a step for regular files. A pipe or a device has no old content and no end.
+// prepared calls Create, and then prepare if the file is regular. A pipe or a device has neither content nor an end.
 func prepared(path string, prepare func(*os.File) error) (*os.File, error) {
 	f, err := Create(path)
 	if err != nil {
