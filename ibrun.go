@@ -131,8 +131,8 @@ func join(control *rankwire.Channel, welcome rankwire.Welcome, answer time.Durat
 	return w, nil
 }
 
-// start makes the table, starts listen, and then opens the network and publishes the address, unless that is to be
-// done late. Listen runs first, because Abort waits for it if the network cannot be opened.
+// start makes the table, starts listen, and then opens the network and publishes the address, unless late is set or
+// all ranks run on one node. Listen runs first, because Abort waits for it if the network cannot be opened.
 func (w *World) start(cfg lazy.Config, late bool) (err error) {
 	if w.table = lazy.New(cfg); w.control == nil {
 		return nil

@@ -120,7 +120,7 @@ func (w *World) got(m rankwire.Answer) {
 	w.serve(getKey{m.Rank, m.Key}, m)
 }
 
-// serve passes an answer to those who wait for it; the caller holds the lock.
+// serve passes the answer m to all calls of Get that wait for k. The caller holds w.mu.
 func (w *World) serve(k getKey, m rankwire.Answer) {
 	for _, answer := range w.gets[k] {
 		answer <- m
@@ -143,8 +143,7 @@ func (w *World) putAlone(key string, value []byte) error {
 	return nil
 }
 
-// getAlone serves those who wait for a key in a job of one rank; the caller
-// holds the lock.
+// getAlone answers the calls of Get that wait for k in a job of one rank, if k has been put. The caller holds w.mu.
 func (w *World) getAlone(k getKey) {
 	if value, ok := w.kvs[k.key]; ok {
 		w.serve(k, rankwire.Answer{Value: value})

@@ -41,7 +41,7 @@ func (w *World) TrySend(to int, m []byte) error {
 func (w *World) Recv(ctx context.Context) (from int, m []byte, err error) {
 	got, err := w.table.Recv(ctx)
 	if err != nil {
-		return -1, nil, err // a call that is given this rank fails
+		return -1, nil, err // no rank: a call that gets -1 fails
 	}
 	return w.rank(job.Slot(got.From)), got.Body, nil
 }
