@@ -24,10 +24,10 @@ func (m *Query) Decode(r *frame.Decoder) {
 	m.Question.Decode(r)
 }
 
-// KindQuery is the kind of a Query.
+// KindQuery is the kind of Query messages.
 const KindQuery frame.Kind = 76
 
-// ParseQuery reads a Query from r. If it fails, r.Err returns the error.
+// ParseQuery reads a message of the kind KindQuery from r. If it fails, r.Err returns the error.
 func ParseQuery(r *frame.Decoder) frame.Message {
 	var m Query
 	m.Decode(r)
@@ -54,10 +54,10 @@ func (m *Reply) Decode(r *frame.Decoder) {
 	m.Standings.Decode(r)
 }
 
-// KindReply is the kind of a Reply.
+// KindReply is the kind of Reply messages.
 const KindReply frame.Kind = 77
 
-// ParseReply reads a Reply from r. If it fails, r.Err returns the error.
+// ParseReply reads a message of the kind KindReply from r. If it fails, r.Err returns the error.
 func ParseReply(r *frame.Decoder) frame.Message {
 	var m Reply
 	m.Decode(r)
@@ -113,10 +113,10 @@ func (m *Daemons) Decode(r *frame.Decoder) {
 	r.Must(m.Input == DebugsByTerminal || m.Window == job.Window{})
 }
 
-// KindDaemons is the kind of a Daemons.
+// KindDaemons is the kind of Daemons messages.
 const KindDaemons frame.Kind = 78
 
-// ParseDaemons reads a Daemons from r. If it fails, r.Err returns the error.
+// ParseDaemons reads a message of the kind KindDaemons from r. If it fails, r.Err returns the error.
 func ParseDaemons(r *frame.Decoder) frame.Message {
 	var m Daemons
 	m.Decode(r)
@@ -153,10 +153,10 @@ func (m *DaemonOutput) Decode(r *frame.Decoder) {
 	r.Must(len(m.Data) <= MaxData)
 }
 
-// KindDaemonOutput is the kind of a DaemonOutput.
+// KindDaemonOutput is the kind of DaemonOutput messages.
 const KindDaemonOutput frame.Kind = 79
 
-// ParseDaemonOutput reads a DaemonOutput from r. If it fails, r.Err returns the error.
+// ParseDaemonOutput reads a message of the kind KindDaemonOutput from r. If it fails, r.Err returns the error.
 func ParseDaemonOutput(r *frame.Decoder) frame.Message {
 	var m DaemonOutput
 	m.Decode(r)
@@ -182,10 +182,10 @@ func (m *DaemonGrant) Decode(r *frame.Decoder) {
 	m.N = r.U32()
 }
 
-// KindDaemonGrant is the kind of a DaemonGrant.
+// KindDaemonGrant is the kind of DaemonGrant messages.
 const KindDaemonGrant frame.Kind = 80
 
-// ParseDaemonGrant reads a DaemonGrant from r. If it fails, r.Err returns the error.
+// ParseDaemonGrant reads a message of the kind KindDaemonGrant from r. If it fails, r.Err returns the error.
 func ParseDaemonGrant(r *frame.Decoder) frame.Message {
 	var m DaemonGrant
 	m.Decode(r)
@@ -209,10 +209,10 @@ func (m *DaemonsEnd) Decode(r *frame.Decoder) {
 	m.ID = r.U32()
 }
 
-// KindDaemonsEnd is the kind of a DaemonsEnd.
+// KindDaemonsEnd is the kind of DaemonsEnd messages.
 const KindDaemonsEnd frame.Kind = 81
 
-// ParseDaemonsEnd reads a DaemonsEnd from r. If it fails, r.Err returns the error.
+// ParseDaemonsEnd reads a message of the kind KindDaemonsEnd from r. If it fails, r.Err returns the error.
 func ParseDaemonsEnd(r *frame.Decoder) frame.Message {
 	var m DaemonsEnd
 	m.Decode(r)
@@ -239,10 +239,10 @@ func (m *DaemonsEnded) Decode(r *frame.Decoder) {
 	m.DaemonEnds.Decode(r)
 }
 
-// KindDaemonsEnded is the kind of a DaemonsEnded.
+// KindDaemonsEnded is the kind of DaemonsEnded messages.
 const KindDaemonsEnded frame.Kind = 82
 
-// ParseDaemonsEnded reads a DaemonsEnded from r. If it fails, r.Err returns the error.
+// ParseDaemonsEnded reads a message of the kind KindDaemonsEnded from r. If it fails, r.Err returns the error.
 func ParseDaemonsEnded(r *frame.Decoder) frame.Message {
 	var m DaemonsEnded
 	m.Decode(r)
@@ -286,10 +286,10 @@ func (m *Enter) Decode(r *frame.Decoder) {
 	r.Fail(m.verify())
 }
 
-// KindEnter is the kind of a Enter.
+// KindEnter is the kind of Enter messages.
 const KindEnter frame.Kind = 87
 
-// ParseEnter reads a Enter from r. If it fails, r.Err returns the error.
+// ParseEnter reads a message of the kind KindEnter from r. If it fails, r.Err returns the error.
 func ParseEnter(r *frame.Decoder) frame.Message {
 	var m Enter
 	m.Decode(r)
@@ -310,10 +310,10 @@ func (m Departed) Encode(w *frame.Encoder) {
 func (m *Departed) Decode(r *frame.Decoder) {
 }
 
-// KindDeparted is the kind of a Departed.
+// KindDeparted is the kind of Departed messages.
 const KindDeparted frame.Kind = 88
 
-// ParseDeparted reads a Departed from r. If it fails, r.Err returns the error.
+// ParseDeparted reads a message of the kind KindDeparted from r. If it fails, r.Err returns the error.
 func ParseDeparted(r *frame.Decoder) frame.Message {
 	var m Departed
 	m.Decode(r)

@@ -107,7 +107,8 @@ func floorsInOrder(floors []RankFloor, everyone uint16) error {
 // restartEpoch reports whether epoch belongs to a rank that was restarted, and to the first program of that start.
 func restartEpoch(epoch uint16) bool { return job.StartOf(epoch) > 0 && job.ProgramOf(epoch) == 1 }
 
-// areBlocks reports whether no value is longer than an encoded node block (fabric.Block) may be.
+// areBlocks reports whether each value can be an encoded node block (fabric.Block), which has at most
+// rankwire.MaxValue bytes.
 func areBlocks(values frame.Values) bool {
 	for block := range values.All() {
 		if len(block) > rankwire.MaxValue {

@@ -8,7 +8,7 @@ import (
 	"ibrun/internal/job"
 )
 
-// Vocabulary contains the kinds of messages that two ends of a connection send to each other.
+// Vocabulary contains the kinds of messages that agents send to each other, with those that they relay for ranks.
 var Vocabulary = frame.Vocabulary{
 	KindLaunch:              {Name: "Launch", From: frame.Parent, Parse: ParseLaunch, Once: true},
 	KindReady:               {Name: "Ready", From: frame.Child, Parse: ParseReady, Once: false},

@@ -55,10 +55,10 @@ func (m *Launch) Decode(r *frame.Decoder) {
 	r.Fail(m.verify())
 }
 
-// KindLaunch is the kind of a Launch.
+// KindLaunch is the kind of Launch messages.
 const KindLaunch frame.Kind = 1
 
-// ParseLaunch reads a Launch from r. If it fails, r.Err returns the error.
+// ParseLaunch reads a message of the kind KindLaunch from r. If it fails, r.Err returns the error.
 func ParseLaunch(r *frame.Decoder) frame.Message {
 	var m Launch
 	m.Decode(r)

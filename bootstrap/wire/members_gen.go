@@ -20,10 +20,10 @@ func (m Steal) Encode(w *frame.Encoder) {
 func (m *Steal) Decode(r *frame.Decoder) {
 }
 
-// KindSteal is the kind of a Steal.
+// KindSteal is the kind of Steal messages.
 const KindSteal frame.Kind = 25
 
-// ParseSteal reads a Steal from r. If it fails, r.Err returns the error.
+// ParseSteal reads a message of the kind KindSteal from r. If it fails, r.Err returns the error.
 func ParseSteal(r *frame.Decoder) frame.Message {
 	var m Steal
 	m.Decode(r)
@@ -58,10 +58,10 @@ func (m *Return) Decode(r *frame.Decoder) {
 	r.Must(len(m.Cause) <= frame.MaxUserText)
 }
 
-// KindReturn is the kind of a Return.
+// KindReturn is the kind of Return messages.
 const KindReturn frame.Kind = 26
 
-// ParseReturn reads a Return from r. If it fails, r.Err returns the error.
+// ParseReturn reads a message of the kind KindReturn from r. If it fails, r.Err returns the error.
 func ParseReturn(r *frame.Decoder) frame.Message {
 	var m Return
 	m.Decode(r)
@@ -91,10 +91,10 @@ func (m *Membership) Decode(r *frame.Decoder) {
 	m.Hosts = r.Text()
 }
 
-// KindMembership is the kind of a Membership.
+// KindMembership is the kind of Membership messages.
 const KindMembership frame.Kind = 27
 
-// ParseMembership reads a Membership from r. If it fails, r.Err returns the error.
+// ParseMembership reads a message of the kind KindMembership from r. If it fails, r.Err returns the error.
 func ParseMembership(r *frame.Decoder) frame.Message {
 	var m Membership
 	m.Decode(r)
@@ -125,10 +125,10 @@ func (m *Sweep) Decode(r *frame.Decoder) {
 	m.GraceMs = r.U32()
 }
 
-// KindSweep is the kind of a Sweep.
+// KindSweep is the kind of Sweep messages.
 const KindSweep frame.Kind = 28
 
-// ParseSweep reads a Sweep from r. If it fails, r.Err returns the error.
+// ParseSweep reads a message of the kind KindSweep from r. If it fails, r.Err returns the error.
 func ParseSweep(r *frame.Decoder) frame.Message {
 	var m Sweep
 	m.Decode(r)
@@ -156,10 +156,10 @@ func (m *Swept) Decode(r *frame.Decoder) {
 	r.Must(len(m.Left) <= frame.MaxUserText)
 }
 
-// KindSwept is the kind of a Swept.
+// KindSwept is the kind of Swept messages.
 const KindSwept frame.Kind = 29
 
-// ParseSwept reads a Swept from r. If it fails, r.Err returns the error.
+// ParseSwept reads a message of the kind KindSwept from r. If it fails, r.Err returns the error.
 func ParseSwept(r *frame.Decoder) frame.Message {
 	var m Swept
 	m.Decode(r)
@@ -219,10 +219,10 @@ func (m *Offspring) Decode(r *frame.Decoder) {
 	m.Verbose = r.U32()
 }
 
-// KindOffspring is the kind of a Offspring.
+// KindOffspring is the kind of Offspring messages.
 const KindOffspring frame.Kind = 32
 
-// ParseOffspring reads a Offspring from r. If it fails, r.Err returns the error.
+// ParseOffspring reads a message of the kind KindOffspring from r. If it fails, r.Err returns the error.
 func ParseOffspring(r *frame.Decoder) frame.Message {
 	var m Offspring
 	m.Decode(r)

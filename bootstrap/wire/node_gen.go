@@ -26,10 +26,10 @@ func (m *Blocks) Decode(r *frame.Decoder) {
 	r.Must(m.Values.Size() <= rankwire.MaxGather && areBlocks(m.Values))
 }
 
-// KindBlocks is the kind of a Blocks.
+// KindBlocks is the kind of Blocks messages.
 const KindBlocks frame.Kind = 17
 
-// ParseBlocks reads a Blocks from r. If it fails, r.Err returns the error.
+// ParseBlocks reads a message of the kind KindBlocks from r. If it fails, r.Err returns the error.
 func ParseBlocks(r *frame.Decoder) frame.Message {
 	var m Blocks
 	m.Decode(r)
@@ -122,10 +122,10 @@ func (m *Placed) Decode(r *frame.Decoder) {
 	DecodePlacements(r, &m.Ranks)
 }
 
-// KindPlaced is the kind of a Placed.
+// KindPlaced is the kind of Placed messages.
 const KindPlaced frame.Kind = 19
 
-// ParsePlaced reads a Placed from r. If it fails, r.Err returns the error.
+// ParsePlaced reads a message of the kind KindPlaced from r. If it fails, r.Err returns the error.
 func ParsePlaced(r *frame.Decoder) frame.Message {
 	var m Placed
 	m.Decode(r)
@@ -151,10 +151,10 @@ func (m *BulkFetch) Decode(r *frame.Decoder) {
 	r.Must(m.Fence >= 1)
 }
 
-// KindBulkFetch is the kind of a BulkFetch.
+// KindBulkFetch is the kind of BulkFetch messages.
 const KindBulkFetch frame.Kind = 22
 
-// ParseBulkFetch reads a BulkFetch from r. If it fails, r.Err returns the error.
+// ParseBulkFetch reads a message of the kind KindBulkFetch from r. If it fails, r.Err returns the error.
 func ParseBulkFetch(r *frame.Decoder) frame.Message {
 	var m BulkFetch
 	m.Decode(r)
@@ -187,10 +187,10 @@ func (m *BulkValues) Decode(r *frame.Decoder) {
 	r.Must(m.Values.Size() <= rankwire.MaxGather)
 }
 
-// KindBulkValues is the kind of a BulkValues.
+// KindBulkValues is the kind of BulkValues messages.
 const KindBulkValues frame.Kind = 23
 
-// ParseBulkValues reads a BulkValues from r. If it fails, r.Err returns the error.
+// ParseBulkValues reads a message of the kind KindBulkValues from r. If it fails, r.Err returns the error.
 func ParseBulkValues(r *frame.Decoder) frame.Message {
 	var m BulkValues
 	m.Decode(r)
@@ -283,10 +283,10 @@ func (m *Times) Decode(r *frame.Decoder) {
 	r.Must(m.Span >= 0)
 }
 
-// KindTimes is the kind of a Times.
+// KindTimes is the kind of Times messages.
 const KindTimes frame.Kind = 24
 
-// ParseTimes reads a Times from r. If it fails, r.Err returns the error.
+// ParseTimes reads a message of the kind KindTimes from r. If it fails, r.Err returns the error.
 func ParseTimes(r *frame.Decoder) frame.Message {
 	var m Times
 	m.Decode(r)

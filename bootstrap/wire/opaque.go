@@ -21,8 +21,8 @@ func EncodeNodes(w *frame.Encoder, n *job.Nodes) {
 	}
 }
 
-// DecodeNodes reads a table of nodes from r. The table stores its runs in encoded form to save memory. If DecodeNodes
-// fails, r.Err returns the error.
+// DecodeNodes reads a table of nodes from r into n. The table stores its runs in encoded form to save memory. If
+// DecodeNodes fails, r.Err returns the error.
 func DecodeNodes(r *frame.Decoder, n *job.Nodes) {
 	base := job.Slot(r.U32())
 	nodes, ranks := uint64(0), uint64(base)
@@ -83,8 +83,8 @@ func sameAround(a, b *job.Program) bool {
 	return slices.Equal(a.Env, b.Env) && slices.Equal(a.Drop, b.Drop) && a.Dir == b.Dir
 }
 
-// DecodePrograms reads programs from r. If EncodePrograms omitted Env, Drop and Dir of a program, the program shares
-// the memory of those of the previous one. If DecodePrograms fails, r.Err returns the error.
+// DecodePrograms reads a list of programs from r. If EncodePrograms omitted Env, Drop and Dir of a program, the program
+// shares the memory of those of the previous one. If DecodePrograms fails, r.Err returns the error.
 func DecodePrograms(r *frame.Decoder, programs *[]job.Program) {
 	list := frame.NewSlice[job.Program](r)
 	for i := range list {

@@ -69,10 +69,10 @@ func (m *Standing) Decode(r *frame.Decoder) {
 	r.Fail(m.verify())
 }
 
-// KindStanding is the kind of a Standing.
+// KindStanding is the kind of Standing messages.
 const KindStanding frame.Kind = 55
 
-// ParseStanding reads a Standing from r. If it fails, r.Err returns the error.
+// ParseStanding reads a message of the kind KindStanding from r. If it fails, r.Err returns the error.
 func ParseStanding(r *frame.Decoder) frame.Message {
 	var m Standing
 	m.Decode(r)
@@ -117,10 +117,10 @@ func (m *Below) Decode(r *frame.Decoder) {
 	r.Fail(m.verify())
 }
 
-// KindBelow is the kind of a Below.
+// KindBelow is the kind of Below messages.
 const KindBelow frame.Kind = 56
 
-// ParseBelow reads a Below from r. If it fails, r.Err returns the error.
+// ParseBelow reads a message of the kind KindBelow from r. If it fails, r.Err returns the error.
 func ParseBelow(r *frame.Decoder) frame.Message {
 	var m Below
 	m.Decode(r)
@@ -154,10 +154,10 @@ func (m *Join) Decode(r *frame.Decoder) {
 	m.Lines = r.Bool()
 }
 
-// KindJoin is the kind of a Join.
+// KindJoin is the kind of Join messages.
 const KindJoin frame.Kind = 57
 
-// ParseJoin reads a Join from r. If it fails, r.Err returns the error.
+// ParseJoin reads a message of the kind KindJoin from r. If it fails, r.Err returns the error.
 func ParseJoin(r *frame.Decoder) frame.Message {
 	var m Join
 	m.Decode(r)
@@ -183,10 +183,10 @@ func (m *Joined) Decode(r *frame.Decoder) {
 	r.Must(m.How <= JoinedOther)
 }
 
-// KindJoined is the kind of a Joined.
+// KindJoined is the kind of Joined messages.
 const KindJoined frame.Kind = 58
 
-// ParseJoined reads a Joined from r. If it fails, r.Err returns the error.
+// ParseJoined reads a message of the kind KindJoined from r. If it fails, r.Err returns the error.
 func ParseJoined(r *frame.Decoder) frame.Message {
 	var m Joined
 	m.Decode(r)
@@ -210,10 +210,10 @@ func (m *Resume) Decode(r *frame.Decoder) {
 	m.Credit = r.U32()
 }
 
-// KindResume is the kind of a Resume.
+// KindResume is the kind of Resume messages.
 const KindResume frame.Kind = 59
 
-// ParseResume reads a Resume from r. If it fails, r.Err returns the error.
+// ParseResume reads a message of the kind KindResume from r. If it fails, r.Err returns the error.
 func ParseResume(r *frame.Decoder) frame.Message {
 	var m Resume
 	m.Decode(r)
@@ -259,10 +259,10 @@ func (m *State) Decode(r *frame.Decoder) {
 	m.Begun = r.Bool()
 }
 
-// KindState is the kind of a State.
+// KindState is the kind of State messages.
 const KindState frame.Kind = 60
 
-// ParseState reads a State from r. If it fails, r.Err returns the error.
+// ParseState reads a message of the kind KindState from r. If it fails, r.Err returns the error.
 func ParseState(r *frame.Decoder) frame.Message {
 	var m State
 	m.Decode(r)
@@ -300,10 +300,10 @@ func (m *Report) Decode(r *frame.Decoder) {
 	r.Must(!m.Repaired || m.Fault.What == FaultLost)
 }
 
-// KindReport is the kind of a Report.
+// KindReport is the kind of Report messages.
 const KindReport frame.Kind = 61
 
-// ParseReport reads a Report from r. If it fails, r.Err returns the error.
+// ParseReport reads a message of the kind KindReport from r. If it fails, r.Err returns the error.
 func ParseReport(r *frame.Decoder) frame.Message {
 	var m Report
 	m.Decode(r)
@@ -330,10 +330,10 @@ func (m *Passed) Decode(r *frame.Decoder) {
 	m.Serial = r.U32()
 }
 
-// KindPassed is the kind of a Passed.
+// KindPassed is the kind of Passed messages.
 const KindPassed frame.Kind = 62
 
-// ParsePassed reads a Passed from r. If it fails, r.Err returns the error.
+// ParsePassed reads a message of the kind KindPassed from r. If it fails, r.Err returns the error.
 func ParsePassed(r *frame.Decoder) frame.Message {
 	var m Passed
 	m.Decode(r)
@@ -360,10 +360,10 @@ func (m *Chunk) Decode(r *frame.Decoder) {
 	m.Output.Decode(r)
 }
 
-// KindChunk is the kind of a Chunk.
+// KindChunk is the kind of Chunk messages.
 const KindChunk frame.Kind = 63
 
-// ParseChunk reads a Chunk from r. If it fails, r.Err returns the error.
+// ParseChunk reads a message of the kind KindChunk from r. If it fails, r.Err returns the error.
 func ParseChunk(r *frame.Decoder) frame.Message {
 	var m Chunk
 	m.Decode(r)

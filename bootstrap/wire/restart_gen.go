@@ -40,10 +40,10 @@ func (m *Floor) Decode(r *frame.Decoder) {
 	r.Must(restartEpoch(m.Epoch))
 }
 
-// KindFloor is the kind of a Floor.
+// KindFloor is the kind of Floor messages.
 const KindFloor frame.Kind = 36
 
-// ParseFloor reads a Floor from r. If it fails, r.Err returns the error.
+// ParseFloor reads a message of the kind KindFloor from r. If it fails, r.Err returns the error.
 func ParseFloor(r *frame.Decoder) frame.Message {
 	var m Floor
 	m.Decode(r)
@@ -67,10 +67,10 @@ func (m *FloorSet) Decode(r *frame.Decoder) {
 	m.Serial = r.U32()
 }
 
-// KindFloorSet is the kind of a FloorSet.
+// KindFloorSet is the kind of FloorSet messages.
 const KindFloorSet frame.Kind = 37
 
-// ParseFloorSet reads a FloorSet from r. If it fails, r.Err returns the error.
+// ParseFloorSet reads a message of the kind KindFloorSet from r. If it fails, r.Err returns the error.
 func ParseFloorSet(r *frame.Decoder) frame.Message {
 	var m FloorSet
 	m.Decode(r)
@@ -109,10 +109,10 @@ func (m *Respawn) Decode(r *frame.Decoder) {
 	r.Must(restartEpoch(m.Epoch))
 }
 
-// KindRespawn is the kind of a Respawn.
+// KindRespawn is the kind of Respawn messages.
 const KindRespawn frame.Kind = 38
 
-// ParseRespawn reads a Respawn from r. If it fails, r.Err returns the error.
+// ParseRespawn reads a message of the kind KindRespawn from r. If it fails, r.Err returns the error.
 func ParseRespawn(r *frame.Decoder) frame.Message {
 	var m Respawn
 	m.Decode(r)
@@ -155,10 +155,10 @@ func (m *Respawned) Decode(r *frame.Decoder) {
 	r.Must(uint64(m.First)+uint64(m.Count) <= job.MaxRanks)
 }
 
-// KindRespawned is the kind of a Respawned.
+// KindRespawned is the kind of Respawned messages.
 const KindRespawned frame.Kind = 39
 
-// ParseRespawned reads a Respawned from r. If it fails, r.Err returns the error.
+// ParseRespawned reads a message of the kind KindRespawned from r. If it fails, r.Err returns the error.
 func ParseRespawned(r *frame.Decoder) frame.Message {
 	var m Respawned
 	m.Decode(r)
@@ -186,10 +186,10 @@ func (m *Recall) Decode(r *frame.Decoder) {
 	m.GraceMs = r.U32()
 }
 
-// KindRecall is the kind of a Recall.
+// KindRecall is the kind of Recall messages.
 const KindRecall frame.Kind = 50
 
-// ParseRecall reads a Recall from r. If it fails, r.Err returns the error.
+// ParseRecall reads a message of the kind KindRecall from r. If it fails, r.Err returns the error.
 func ParseRecall(r *frame.Decoder) frame.Message {
 	var m Recall
 	m.Decode(r)
@@ -218,10 +218,10 @@ func (m *Recalled) Decode(r *frame.Decoder) {
 	r.Must(len(m.Cause) <= frame.MaxUserText)
 }
 
-// KindRecalled is the kind of a Recalled.
+// KindRecalled is the kind of Recalled messages.
 const KindRecalled frame.Kind = 51
 
-// ParseRecalled reads a Recalled from r. If it fails, r.Err returns the error.
+// ParseRecalled reads a message of the kind KindRecalled from r. If it fails, r.Err returns the error.
 func ParseRecalled(r *frame.Decoder) frame.Message {
 	var m Recalled
 	m.Decode(r)
@@ -246,10 +246,10 @@ func (m *Rest) Decode(r *frame.Decoder) {
 	m.Serial = r.U32()
 }
 
-// KindRest is the kind of a Rest.
+// KindRest is the kind of Rest messages.
 const KindRest frame.Kind = 52
 
-// ParseRest reads a Rest from r. If it fails, r.Err returns the error.
+// ParseRest reads a message of the kind KindRest from r. If it fails, r.Err returns the error.
 func ParseRest(r *frame.Decoder) frame.Message {
 	var m Rest
 	m.Decode(r)
@@ -280,10 +280,10 @@ func (m *Replace) Decode(r *frame.Decoder) {
 	r.Must(m.Part.Nodes.Len() == 1)
 }
 
-// KindReplace is the kind of a Replace.
+// KindReplace is the kind of Replace messages.
 const KindReplace frame.Kind = 53
 
-// ParseReplace reads a Replace from r. If it fails, r.Err returns the error.
+// ParseReplace reads a message of the kind KindReplace from r. If it fails, r.Err returns the error.
 func ParseReplace(r *frame.Decoder) frame.Message {
 	var m Replace
 	m.Decode(r)
@@ -315,10 +315,10 @@ func (m *Replaced) Decode(r *frame.Decoder) {
 	r.Must(len(m.Cause) <= frame.MaxUserText)
 }
 
-// KindReplaced is the kind of a Replaced.
+// KindReplaced is the kind of Replaced messages.
 const KindReplaced frame.Kind = 54
 
-// ParseReplaced reads a Replaced from r. If it fails, r.Err returns the error.
+// ParseReplaced reads a message of the kind KindReplaced from r. If it fails, r.Err returns the error.
 func ParseReplaced(r *frame.Decoder) frame.Message {
 	var m Replaced
 	m.Decode(r)

@@ -23,10 +23,10 @@ func (m *Ready) Decode(r *frame.Decoder) {
 	m.Failed = r.U32()
 }
 
-// KindReady is the kind of a Ready.
+// KindReady is the kind of Ready messages.
 const KindReady frame.Kind = 2
 
-// ParseReady reads a Ready from r. If it fails, r.Err returns the error.
+// ParseReady reads a message of the kind KindReady from r. If it fails, r.Err returns the error.
 func ParseReady(r *frame.Decoder) frame.Message {
 	var m Ready
 	m.Decode(r)
@@ -110,10 +110,10 @@ func (m *Exit) Decode(r *frame.Decoder) {
 	DecodeMPIFindings(r, &m.MPI)
 }
 
-// KindExit is the kind of a Exit.
+// KindExit is the kind of Exit messages.
 const KindExit frame.Kind = 3
 
-// ParseExit reads a Exit from r. If it fails, r.Err returns the error.
+// ParseExit reads a message of the kind KindExit from r. If it fails, r.Err returns the error.
 func ParseExit(r *frame.Decoder) frame.Message {
 	var m Exit
 	m.Decode(r)
@@ -147,10 +147,10 @@ func (m *Output) Decode(r *frame.Decoder) {
 	r.Must(len(m.Data) <= MaxData)
 }
 
-// KindOutput is the kind of a Output.
+// KindOutput is the kind of Output messages.
 const KindOutput frame.Kind = 4
 
-// ParseOutput reads a Output from r. If it fails, r.Err returns the error.
+// ParseOutput reads a message of the kind KindOutput from r. If it fails, r.Err returns the error.
 func ParseOutput(r *frame.Decoder) frame.Message {
 	var m Output
 	m.Decode(r)
@@ -174,10 +174,10 @@ func (m *Grant) Decode(r *frame.Decoder) {
 	m.N = r.U32()
 }
 
-// KindGrant is the kind of a Grant.
+// KindGrant is the kind of Grant messages.
 const KindGrant frame.Kind = 5
 
-// ParseGrant reads a Grant from r. If it fails, r.Err returns the error.
+// ParseGrant reads a message of the kind KindGrant from r. If it fails, r.Err returns the error.
 func ParseGrant(r *frame.Decoder) frame.Message {
 	var m Grant
 	m.Decode(r)
@@ -212,10 +212,10 @@ func (m *Stdin) Decode(r *frame.Decoder) {
 	r.Must(len(m.Data) > 0 || m.EOF || m.Window != job.Window{})
 }
 
-// KindStdin is the kind of a Stdin.
+// KindStdin is the kind of Stdin messages.
 const KindStdin frame.Kind = 6
 
-// ParseStdin reads a Stdin from r. If it fails, r.Err returns the error.
+// ParseStdin reads a message of the kind KindStdin from r. If it fails, r.Err returns the error.
 func ParseStdin(r *frame.Decoder) frame.Message {
 	var m Stdin
 	m.Decode(r)
@@ -239,10 +239,10 @@ func (m *StdinRoom) Decode(r *frame.Decoder) {
 	m.N = r.U32()
 }
 
-// KindStdinRoom is the kind of a StdinRoom.
+// KindStdinRoom is the kind of StdinRoom messages.
 const KindStdinRoom frame.Kind = 7
 
-// ParseStdinRoom reads a StdinRoom from r. If it fails, r.Err returns the error.
+// ParseStdinRoom reads a message of the kind KindStdinRoom from r. If it fails, r.Err returns the error.
 func ParseStdinRoom(r *frame.Decoder) frame.Message {
 	var m StdinRoom
 	m.Decode(r)
@@ -268,10 +268,10 @@ func (m *Signal) Decode(r *frame.Decoder) {
 	r.Must(m.Number <= rankwire.MaxSignal)
 }
 
-// KindSignal is the kind of a Signal.
+// KindSignal is the kind of Signal messages.
 const KindSignal frame.Kind = 8
 
-// ParseSignal reads a Signal from r. If it fails, r.Err returns the error.
+// ParseSignal reads a message of the kind KindSignal from r. If it fails, r.Err returns the error.
 func ParseSignal(r *frame.Decoder) frame.Message {
 	var m Signal
 	m.Decode(r)
@@ -299,10 +299,10 @@ func (m *End) Decode(r *frame.Decoder) {
 	m.GraceMs = r.U32()
 }
 
-// KindEnd is the kind of a End.
+// KindEnd is the kind of End messages.
 const KindEnd frame.Kind = 9
 
-// ParseEnd reads a End from r. If it fails, r.Err returns the error.
+// ParseEnd reads a message of the kind KindEnd from r. If it fails, r.Err returns the error.
 func ParseEnd(r *frame.Decoder) frame.Message {
 	var m End
 	m.Decode(r)
@@ -381,10 +381,10 @@ func (m *Fault) Decode(r *frame.Decoder) {
 	r.Must(m.What == FaultRank || !m.Awaited && !m.Excused)
 }
 
-// KindFault is the kind of a Fault.
+// KindFault is the kind of Fault messages.
 const KindFault frame.Kind = 10
 
-// ParseFault reads a Fault from r. If it fails, r.Err returns the error.
+// ParseFault reads a message of the kind KindFault from r. If it fails, r.Err returns the error.
 func ParseFault(r *frame.Decoder) frame.Message {
 	var m Fault
 	m.Decode(r)
@@ -438,10 +438,10 @@ func (m *Waiting) Decode(r *frame.Decoder) {
 	r.Must(len(m.Items) <= MaxSlowSessions)
 }
 
-// KindWaiting is the kind of a Waiting.
+// KindWaiting is the kind of Waiting messages.
 const KindWaiting frame.Kind = 11
 
-// ParseWaiting reads a Waiting from r. If it fails, r.Err returns the error.
+// ParseWaiting reads a message of the kind KindWaiting from r. If it fails, r.Err returns the error.
 func ParseWaiting(r *frame.Decoder) frame.Message {
 	var m Waiting
 	m.Decode(r)
@@ -462,10 +462,10 @@ func (m Heartbeat) Encode(w *frame.Encoder) {
 func (m *Heartbeat) Decode(r *frame.Decoder) {
 }
 
-// KindHeartbeat is the kind of a Heartbeat.
+// KindHeartbeat is the kind of Heartbeat messages.
 const KindHeartbeat frame.Kind = 12
 
-// ParseHeartbeat reads a Heartbeat from r. If it fails, r.Err returns the error.
+// ParseHeartbeat reads a message of the kind KindHeartbeat from r. If it fails, r.Err returns the error.
 func ParseHeartbeat(r *frame.Decoder) frame.Message {
 	var m Heartbeat
 	m.Decode(r)

@@ -48,10 +48,10 @@ func (m *CCSRequest) Decode(r *frame.Decoder) {
 	DecodeRequest(r, &m.Request)
 }
 
-// KindCCSRequest is the kind of a CCSRequest.
+// KindCCSRequest is the kind of CCSRequest messages.
 const KindCCSRequest frame.Kind = 95
 
-// ParseCCSRequest reads a CCSRequest from r. If it fails, r.Err returns the error.
+// ParseCCSRequest reads a message of the kind KindCCSRequest from r. If it fails, r.Err returns the error.
 func ParseCCSRequest(r *frame.Decoder) frame.Message {
 	var m CCSRequest
 	m.Decode(r)
@@ -90,10 +90,10 @@ func (m *CCSReply) Decode(r *frame.Decoder) {
 	r.Must(m.Trouble == "" || len(m.Data) == 0)
 }
 
-// KindCCSReply is the kind of a CCSReply.
+// KindCCSReply is the kind of CCSReply messages.
 const KindCCSReply frame.Kind = 96
 
-// ParseCCSReply reads a CCSReply from r. If it fails, r.Err returns the error.
+// ParseCCSReply reads a message of the kind KindCCSReply from r. If it fails, r.Err returns the error.
 func ParseCCSReply(r *frame.Decoder) frame.Message {
 	var m CCSReply
 	m.Decode(r)
@@ -179,10 +179,10 @@ func (m *Session) Decode(r *frame.Decoder) {
 	m.Credit = r.U32()
 }
 
-// KindSession is the kind of a Session.
+// KindSession is the kind of Session messages.
 const KindSession frame.Kind = 108
 
-// ParseSession reads a Session from r. If it fails, r.Err returns the error.
+// ParseSession reads a message of the kind KindSession from r. If it fails, r.Err returns the error.
 func ParseSession(r *frame.Decoder) frame.Message {
 	var m Session
 	m.Decode(r)
@@ -209,10 +209,10 @@ func (m *SessionCollect) Decode(r *frame.Decoder) {
 	m.Part.Decode(r)
 }
 
-// KindSessionCollect is the kind of a SessionCollect.
+// KindSessionCollect is the kind of SessionCollect messages.
 const KindSessionCollect frame.Kind = 109
 
-// ParseSessionCollect reads a SessionCollect from r. If it fails, r.Err returns the error.
+// ParseSessionCollect reads a message of the kind KindSessionCollect from r. If it fails, r.Err returns the error.
 func ParseSessionCollect(r *frame.Decoder) frame.Message {
 	var m SessionCollect
 	m.Decode(r)
@@ -239,10 +239,10 @@ func (m *SessionRelease) Decode(r *frame.Decoder) {
 	m.Part.Decode(r)
 }
 
-// KindSessionRelease is the kind of a SessionRelease.
+// KindSessionRelease is the kind of SessionRelease messages.
 const KindSessionRelease frame.Kind = 110
 
-// ParseSessionRelease reads a SessionRelease from r. If it fails, r.Err returns the error.
+// ParseSessionRelease reads a message of the kind KindSessionRelease from r. If it fails, r.Err returns the error.
 func ParseSessionRelease(r *frame.Decoder) frame.Message {
 	var m SessionRelease
 	m.Decode(r)
@@ -270,10 +270,10 @@ func (m *SessionPiece) Decode(r *frame.Decoder) {
 	m.Data.Decode(r)
 }
 
-// KindSessionPiece is the kind of a SessionPiece.
+// KindSessionPiece is the kind of SessionPiece messages.
 const KindSessionPiece frame.Kind = 111
 
-// ParseSessionPiece reads a SessionPiece from r. If it fails, r.Err returns the error.
+// ParseSessionPiece reads a message of the kind KindSessionPiece from r. If it fails, r.Err returns the error.
 func ParseSessionPiece(r *frame.Decoder) frame.Message {
 	var m SessionPiece
 	m.Decode(r)
@@ -299,10 +299,10 @@ func (m *SessionRoom) Decode(r *frame.Decoder) {
 	m.N = r.U32()
 }
 
-// KindSessionRoom is the kind of a SessionRoom.
+// KindSessionRoom is the kind of SessionRoom messages.
 const KindSessionRoom frame.Kind = 112
 
-// ParseSessionRoom reads a SessionRoom from r. If it fails, r.Err returns the error.
+// ParseSessionRoom reads a message of the kind KindSessionRoom from r. If it fails, r.Err returns the error.
 func ParseSessionRoom(r *frame.Decoder) frame.Message {
 	var m SessionRoom
 	m.Decode(r)
@@ -329,10 +329,10 @@ func (m *DaemonInput) Decode(r *frame.Decoder) {
 	m.Stdin.Decode(r)
 }
 
-// KindDaemonInput is the kind of a DaemonInput.
+// KindDaemonInput is the kind of DaemonInput messages.
 const KindDaemonInput frame.Kind = 113
 
-// ParseDaemonInput reads a DaemonInput from r. If it fails, r.Err returns the error.
+// ParseDaemonInput reads a message of the kind KindDaemonInput from r. If it fails, r.Err returns the error.
 func ParseDaemonInput(r *frame.Decoder) frame.Message {
 	var m DaemonInput
 	m.Decode(r)
@@ -358,10 +358,10 @@ func (m *DaemonRoom) Decode(r *frame.Decoder) {
 	m.N = r.U32()
 }
 
-// KindDaemonRoom is the kind of a DaemonRoom.
+// KindDaemonRoom is the kind of DaemonRoom messages.
 const KindDaemonRoom frame.Kind = 114
 
-// ParseDaemonRoom reads a DaemonRoom from r. If it fails, r.Err returns the error.
+// ParseDaemonRoom reads a message of the kind KindDaemonRoom from r. If it fails, r.Err returns the error.
 func ParseDaemonRoom(r *frame.Decoder) frame.Message {
 	var m DaemonRoom
 	m.Decode(r)
@@ -387,10 +387,10 @@ func (m *TableFetch) Decode(r *frame.Decoder) {
 	r.Must(m.Round >= 1)
 }
 
-// KindTableFetch is the kind of a TableFetch.
+// KindTableFetch is the kind of TableFetch messages.
 const KindTableFetch frame.Kind = 124
 
-// ParseTableFetch reads a TableFetch from r. If it fails, r.Err returns the error.
+// ParseTableFetch reads a message of the kind KindTableFetch from r. If it fails, r.Err returns the error.
 func ParseTableFetch(r *frame.Decoder) frame.Message {
 	var m TableFetch
 	m.Decode(r)
@@ -422,10 +422,10 @@ func (m *TableValues) Decode(r *frame.Decoder) {
 	r.Must(m.Values.Size() <= rankwire.MaxGather && areBlocks(m.Values))
 }
 
-// KindTableValues is the kind of a TableValues.
+// KindTableValues is the kind of TableValues messages.
 const KindTableValues frame.Kind = 125
 
-// ParseTableValues reads a TableValues from r. If it fails, r.Err returns the error.
+// ParseTableValues reads a message of the kind KindTableValues from r. If it fails, r.Err returns the error.
 func ParseTableValues(r *frame.Decoder) frame.Message {
 	var m TableValues
 	m.Decode(r)

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// senders maps each word for a sender in the schema to the package in whose vocabulary its messages are, and to a
-// constant of package frame.
+// senders maps each word for a sender in the schema to a constant of package frame, and to the package whose Vocabulary
+// contains the messages of that sender.
 var senders = map[string]struct{ pkg, constant string }{
 	"down": {"wire", "frame.Parent"}, "up": {"wire", "frame.Child"}, "root": {"wire", "frame.Root"},
 	"rank": {"rankwire", "frame.Rank"}, "agent": {"rankwire", "frame.Agent"},
@@ -25,8 +25,9 @@ var imports = []string{
 	"ibrun/internal/job",
 }
 
-// code returns the generated Go files. The keys are paths relative to the root of the repository. The declarations
-// before the first line "file NAME" of a package are in kinds_gen.go, with the package's vocabulary.
+// code returns the contents of the generated Go files. The keys are paths relative to the root of the repository. The
+// file kinds_gen.go has the Vocabulary of a package, and the declarations before the first line "file NAME" of the
+// package.
 func (s *schema) code() (map[string][]byte, error) {
 	text := map[string]string{}
 	for pkg, folder := range folders {
@@ -70,7 +71,8 @@ func (d *decl) From(pkg string) string {
 	return strings.Join(from, "|")
 }
 
-// Qualifier returns what precedes the Go names of declaration d in package pkg: "rankwire." or "".
+// Qualifier returns the prefix of the Go names of declaration d in package pkg, such as "rankwire.". It returns "" if d
+// belongs to pkg.
 func (d *decl) Qualifier(pkg string) string {
 	if d.pkg == pkg {
 		return ""
@@ -81,7 +83,8 @@ func (d *decl) Qualifier(pkg string) string {
 // base returns the name of a type without its package: "Slot" for "job.Slot".
 func base(typ string) string { return typ[strings.LastIndex(typ, ".")+1:] }
 
-// codec returns the Go statements that encode the variable m, whose type d declares, and those that decode it.
+// codec returns the Go statements that encode the variable m of the type that d declares, and those that decode it. If
+// the schema has an unknown type or form, codec sets s.err.
 func (s *schema) codec(d *decl) (enc, dec string) {
 	for _, f := range d.Fields {
 		for _, name := range f.all() {
@@ -107,9 +110,9 @@ func (s *schema) field(pkg string, f field, x string) (enc, dec string) {
 	name, basic := s.form(pkg, f)
 	typ := strings.TrimPrefix(basic.Type, "*")
 	d := s.lookup(pkg, typ)
-	size := x // the Go expression that must be between the limits
+	size := x // Go expression of the number or length that the limits apply to
 	switch of, length, isArray := elem(typ); {
-	case isArray && d == nil && usual[typ] == "":
+	case isArray && d == nil && defaultForms[typ] == "":
 		enc, dec = s.field(pkg, field{Type: of, as: f.as}, x+"[i]")
 		loop := fmt.Sprintf("for i := range %s {\n", x)
 		enc, dec = loop+enc+"}\n", loop+dec+"}\n"

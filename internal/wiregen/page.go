@@ -8,6 +8,7 @@ import (
 // Sent returns the senders of a message in the words of docs/dev/protocol.md.
 func (d *decl) Sent() string { return directions.Replace(strings.Join(d.Senders, ",")) }
 
+// directions replaces the words for senders in the schema by the words of docs/dev/protocol.md.
 var directions = strings.NewReplacer("agent", "to a rank", "rank", "from a rank", "root", "between roots", ",", ", ")
 
 // Grammar returns the fields of a declaration in the notation of docs/dev/protocol.md, such as "Rank:u Key:s".

@@ -11,8 +11,8 @@ import (
 // schema is a parsed schema file.
 type schema struct {
 	All    []*decl          // in the order of the file
-	byName map[string]*decl // keys are names as in the schema, and the same with the package before them
-	err    error            // of code: a type or form that is not known
+	byName map[string]*decl // keys are names as in the schema, and names with the package, such as "wire.Ready"
+	err    error            // an unknown type or form that codec has found, or nil
 }
 
 // decl is one declaration of the schema. Its Kind is its keyword, such as "message".
@@ -24,21 +24,21 @@ type decl struct {
 	Number          int      // of a message
 	Senders         []string // of a message: keys of the map senders
 	Once            bool     // of a message: it is the first one of its sender, and a second one is refused
-	Fields          []field  // of a list: one, its elements; of a scalar: one, its basic type
+	Fields          []field  // of a list: one field, for its elements; of a scalar: one field, with its basic type
 	Values          []value  // of an enum
 	must            []string // Go expressions that must be true
 	check           string   // name of the hand-written method that checks a decoded value, or empty
 	Text            string   // of an opaque: its grammar; of a const: "=" and its value
-	Encode, Decode  string   // generated Go statements
+	Encode, Decode  string   // Go statements that method codec returns
 }
 
 // field is one line between the braces of a declaration: one or more fields of the same type, with their limits.
 type field struct {
 	Names     []string // empty if the field is embedded
 	Type      string
-	limits    string   // words after the type
+	limits    string   // text after the type
 	low, high string   // Go expressions of the range of a number or a length; empty if there is no limit
-	cut       string   // limit in bytes of a string that the sender cuts, or empty
+	cut       string   // number of bytes after which the sender cuts the string, or empty
 	Each, as  string   // check of elements and form that follow these words in the schema, or empty
 	Before    []string // comment lines before the field
 	Comment   string   // comment at the end of the line
@@ -180,29 +180,31 @@ func (s *schema) Messages() []*decl {
 func (s *schema) lookup(pkg, typ string) *decl { return cmp.Or(s.byName[pkg+"."+typ], s.byName[typ]) }
 
 // forms maps the names of forms in docs/dev/protocol.md to the methods of frame.Encoder and frame.Decoder that write
-// and read them. The argument of the former and the result of the latter have the type typ.
+// and read them. The name "bytes" is used only here: the page calls that form "s". The argument of an Encoder's method
+// and the result of a Decoder's method have the type typ.
 var forms = map[string]struct{ method, typ string }{
 	"b": {"Byte", "uint8"}, "flag": {"Bool", "bool"}, "u16": {"U16", "uint16"}, "u": {"U32", "uint32"},
 	"u63": {"Sum", "uint64"}, "u64": {"U64", "uint64"}, "u+1": {"Next", "uint32"}, "t": {"Time", "time.Duration"},
 	"s": {"Text", "string"}, "bytes": {"Bytes", "[]byte"},
 }
 
-// usual maps a basic type to the name of the form in which it is encoded, unless the field has the limit "as FORM".
-var usual = map[string]string{
+// defaultForms maps a basic type to the name of the form in which it is encoded. A field with the limit "as FORM" uses
+// that form instead.
+var defaultForms = map[string]string{
 	"uint8": "b", "bool": "flag", "uint16": "u16", "uint32": "u", "int32": "u", "uint64": "u63", "string": "s",
 	"[]byte": "bytes",
 }
 
-// form returns the name of the form of a field, or "" if its type is an array, slice, struct, list or opaque. If its
-// type is a scalar or an enum, form also returns the field with the basic type and the limits of that type. pkg is the
-// package in which the field is declared.
+// form returns the name of the form of a field, or "" if its type is an array, slice, struct, list or opaque. It also
+// returns the field. If the type is a scalar or an enum, the returned field has the basic type and the limits of the
+// scalar or enum. pkg is the package in which the field is declared.
 func (s *schema) form(pkg string, f field) (string, field) {
 	if d := s.lookup(pkg, f.Type); d != nil && d.Kind == "scalar" {
 		f.Type, f.high = d.Fields[0].Type, cmp.Or(f.high, d.Fields[0].high)
 	} else if d != nil && d.Kind == "enum" {
 		f.Type, f.low, f.high = "uint8", d.Values[0].Name, d.Values[len(d.Values)-1].Name
 	}
-	return cmp.Or(f.as, usual[f.Type]), f
+	return cmp.Or(f.as, defaultForms[f.Type]), f
 }
 
 // elem returns the type of the elements of the slice or array type typ, and the length of the array. The length is

@@ -5,8 +5,8 @@ import (
 	"text/template"
 )
 
-// execute returns the text that the template with the given name makes of data. A template for Go code is named after
-// the kind of declaration for which it is executed. It panics if the template fails, which depends on no input.
+// execute returns the output of the template with the given name for data. It panics if the template fails, which is a
+// defect of the template.
 func execute(name string, data any) string {
 	var b strings.Builder
 	if err := templates.ExecuteTemplate(&b, name, data); err != nil {
@@ -15,6 +15,9 @@ func execute(name string, data any) string {
 	return b.String()
 }
 
+// templates contains one template for each kind of declaration, such as "message". It writes the Go code of a decl of
+// that kind. The template "vocabulary" writes the Vocabulary of a package, and "tables" writes the tables of
+// docs/dev/protocol.md.
 var templates = template.Must(template.New("").Funcs(template.FuncMap{"base": base, "join": strings.Join}).Parse(`
 {{define "scalar"}}{{end}}{{define "opaque"}}{{end}}
 
@@ -46,10 +49,10 @@ func (m *{{.Name}}) Decode(r *frame.Decoder) {
 {{end}}
 
 {{define "message"}}{{template "type" .}}
-// Kind{{.Name}} is the kind of a {{.Name}}.
+// Kind{{.Name}} is the kind of {{.Name}} messages.
 const Kind{{.Name}} frame.Kind = {{.Number}}
 
-// Parse{{.Name}} reads a {{.Name}} from r. If it fails, r.Err returns the error.
+// Parse{{.Name}} reads a message of the kind Kind{{.Name}} from r. If it fails, r.Err returns the error.
 func Parse{{.Name}}(r *frame.Decoder) frame.Message {
 var m {{.Name}}
 m.Decode(r)
@@ -99,7 +102,9 @@ func Decode{{.Name}}(r *frame.Decoder, m *{{.Name}}) {
 {{end}}
 
 {{define "vocabulary"}}
-// Vocabulary contains the kinds of messages that two ends of a connection send to each other.
+// Vocabulary contains the kinds of messages that {{if eq .Package "wire" -}}
+agents send to each other, with those that they relay for ranks.
+{{- else}}a rank and its agent send to each other.{{end}}
 var Vocabulary = frame.Vocabulary{
 {{range .Messages}}{{$from := .From $.Package}}{{if $from}}{{$of := .Qualifier $.Package -}}
 {{$of}}Kind{{.Name}}: {Name: "{{.Name}}", From: {{$from}}, Parse: {{$of}}Parse{{.Name}}, Once: {{.Once}}},

@@ -105,7 +105,7 @@ func (r *Decoder) Charge(n int) {
 	}
 }
 
-// Fail refuses the payload, unless err is nil. Only the first error counts.
+// Fail sets the error of r to err, unless r already has an error. It does nothing if err is nil.
 func (r *Decoder) Fail(err error) {
 	if err != nil {
 		r.err, r.rest = cmp.Or(r.err, err), nil
@@ -181,7 +181,7 @@ func (r *Decoder) Bool() bool {
 	return b == 1
 }
 
-// Bytes reads a length and so many bytes. They are a part of the frame itself.
+// Bytes reads a length and so many bytes. The result shares the memory of the payload.
 func (r *Decoder) Bytes() []byte {
 	n := r.Uint(math.MaxInt32)
 	if n > uint64(len(r.rest)) {
@@ -196,7 +196,7 @@ func (r *Decoder) Bytes() []byte {
 	return b
 }
 
-// Text reads a text.
+// Text reads a length and so many bytes of a text.
 func (r *Decoder) Text() string {
 	b := r.Bytes()
 	if r.Charge((len(b) + wordSize - 1) &^ (wordSize - 1)); r.err != nil {
@@ -228,8 +228,8 @@ func (r *Decoder) Texts() []string {
 	return list
 }
 
-// NewSlice reads a count and returns a slice with so many elements, which the caller must read. A List is better if
-// there are many elements, or if they are kept for long.
+// NewSlice reads a count and returns a slice of so many zero values, into which the caller must read the elements. Use
+// a List instead if there are many elements, or if they are kept for long.
 func NewSlice[T any](r *Decoder) []T {
 	n := r.Count()
 	r.Charge(n * int(reflect.TypeFor[T]().Size()))

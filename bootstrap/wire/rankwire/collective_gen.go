@@ -40,10 +40,10 @@ func (m *Collect) Decode(r *frame.Decoder) {
 	r.Must(m.Trouble == "" || m.Parcels.Len() == 0)
 }
 
-// KindCollect is the kind of a Collect.
+// KindCollect is the kind of Collect messages.
 const KindCollect frame.Kind = 15
 
-// ParseCollect reads a Collect from r. If it fails, r.Err returns the error.
+// ParseCollect reads a message of the kind KindCollect from r. If it fails, r.Err returns the error.
 func ParseCollect(r *frame.Decoder) frame.Message {
 	var m Collect
 	m.Decode(r)
@@ -88,10 +88,10 @@ func (m *Release) Decode(r *frame.Decoder) {
 	r.Must(m.Trouble == "" || m.Parcels.Len() == 0)
 }
 
-// KindRelease is the kind of a Release.
+// KindRelease is the kind of Release messages.
 const KindRelease frame.Kind = 16
 
-// ParseRelease reads a Release from r. If it fails, r.Err returns the error.
+// ParseRelease reads a message of the kind KindRelease from r. If it fails, r.Err returns the error.
 func ParseRelease(r *frame.Decoder) frame.Message {
 	var m Release
 	m.Decode(r)

@@ -21,10 +21,10 @@ func (m *Tally) Decode(r *frame.Decoder) {
 	DecodeTally(r, m.Of)
 }
 
-// KindTally is the kind of a Tally.
+// KindTally is the kind of Tally messages.
 const KindTally frame.Kind = 18
 
-// ParseTally reads a Tally from r. If it fails, r.Err returns the error.
+// ParseTally reads a message of the kind KindTally from r. If it fails, r.Err returns the error.
 func ParseTally(r *frame.Decoder) frame.Message {
 	var m Tally
 	m.Decode(r)
@@ -78,10 +78,10 @@ func (m *Name) Decode(r *frame.Decoder) {
 	r.Must(!m.Once || m.Do == NamePublish)
 }
 
-// KindName is the kind of a Name.
+// KindName is the kind of Name messages.
 const KindName frame.Kind = 20
 
-// ParseName reads a Name from r. If it fails, r.Err returns the error.
+// ParseName reads a message of the kind KindName from r. If it fails, r.Err returns the error.
 func ParseName(r *frame.Decoder) frame.Message {
 	var m Name
 	m.Decode(r)
@@ -109,10 +109,10 @@ func (m *Notice) Decode(r *frame.Decoder) {
 	r.Must(len(m.Text) <= frame.MaxUserText)
 }
 
-// KindNotice is the kind of a Notice.
+// KindNotice is the kind of Notice messages.
 const KindNotice frame.Kind = 21
 
-// ParseNotice reads a Notice from r. If it fails, r.Err returns the error.
+// ParseNotice reads a message of the kind KindNotice from r. If it fails, r.Err returns the error.
 func ParseNotice(r *frame.Decoder) frame.Message {
 	var m Notice
 	m.Decode(r)
@@ -201,10 +201,10 @@ func (m *SpawnJob) Decode(r *frame.Decoder) {
 	r.Must(m.Commands.Size()+m.Preput.Size() <= maxSpawn)
 }
 
-// KindSpawnJob is the kind of a SpawnJob.
+// KindSpawnJob is the kind of SpawnJob messages.
 const KindSpawnJob frame.Kind = 30
 
-// ParseSpawnJob reads a SpawnJob from r. If it fails, r.Err returns the error.
+// ParseSpawnJob reads a message of the kind KindSpawnJob from r. If it fails, r.Err returns the error.
 func ParseSpawnJob(r *frame.Decoder) frame.Message {
 	var m SpawnJob
 	m.Decode(r)
@@ -241,10 +241,10 @@ func (m *JobSpawned) Decode(r *frame.Decoder) {
 	r.Must(len(m.Refused) <= maxRefusal)
 }
 
-// KindJobSpawned is the kind of a JobSpawned.
+// KindJobSpawned is the kind of JobSpawned messages.
 const KindJobSpawned frame.Kind = 31
 
-// ParseJobSpawned reads a JobSpawned from r. If it fails, r.Err returns the error.
+// ParseJobSpawned reads a message of the kind KindJobSpawned from r. If it fails, r.Err returns the error.
 func ParseJobSpawned(r *frame.Decoder) frame.Message {
 	var m JobSpawned
 	m.Decode(r)
@@ -271,10 +271,10 @@ func (m *Failures) Decode(r *frame.Decoder) {
 	r.Must(m.Ranks.Len() >= 1)
 }
 
-// KindFailures is the kind of a Failures.
+// KindFailures is the kind of Failures messages.
 const KindFailures frame.Kind = 33
 
-// ParseFailures reads a Failures from r. If it fails, r.Err returns the error.
+// ParseFailures reads a message of the kind KindFailures from r. If it fails, r.Err returns the error.
 func ParseFailures(r *frame.Decoder) frame.Message {
 	var m Failures
 	m.Decode(r)

@@ -6,7 +6,7 @@ import (
 	"ibrun/bootstrap/wire/frame"
 )
 
-// Vocabulary contains the kinds of messages that two ends of a connection send to each other.
+// Vocabulary contains the kinds of messages that a rank and its agent send to each other.
 var Vocabulary = frame.Vocabulary{
 	KindAsk:        {Name: "Ask", From: frame.Rank, Parse: ParseAsk, Once: false},
 	KindAnswer:     {Name: "Answer", From: frame.Agent, Parse: ParseAnswer, Once: false},

@@ -31,10 +31,10 @@ func (m *Ask) Decode(r *frame.Decoder) {
 	m.Fresh = r.Bool()
 }
 
-// KindAsk is the kind of a Ask.
+// KindAsk is the kind of Ask messages.
 const KindAsk frame.Kind = 13
 
-// ParseAsk reads a Ask from r. If it fails, r.Err returns the error.
+// ParseAsk reads a message of the kind KindAsk from r. If it fails, r.Err returns the error.
 func ParseAsk(r *frame.Decoder) frame.Message {
 	var m Ask
 	m.Decode(r)
@@ -78,10 +78,10 @@ func (m *Answer) Decode(r *frame.Decoder) {
 	r.Must(m.What == Found || len(m.Value) == 0)
 }
 
-// KindAnswer is the kind of a Answer.
+// KindAnswer is the kind of Answer messages.
 const KindAnswer frame.Kind = 14
 
-// ParseAnswer reads a Answer from r. If it fails, r.Err returns the error.
+// ParseAnswer reads a message of the kind KindAnswer from r. If it fails, r.Err returns the error.
 func ParseAnswer(r *frame.Decoder) frame.Message {
 	var m Answer
 	m.Decode(r)

@@ -249,10 +249,10 @@ func (m *Follow) Decode(r *frame.Decoder) {
 	r.Must(m.Code == 0 || m.Step == FollowEnd)
 }
 
-// KindFollow is the kind of a Follow.
+// KindFollow is the kind of Follow messages.
 const KindFollow frame.Kind = 117
 
-// ParseFollow reads a Follow from r. If it fails, r.Err returns the error.
+// ParseFollow reads a message of the kind KindFollow from r. If it fails, r.Err returns the error.
 func ParseFollow(r *frame.Decoder) frame.Message {
 	var m Follow
 	m.Decode(r)

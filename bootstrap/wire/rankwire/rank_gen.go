@@ -18,10 +18,10 @@ func (m Hello) Encode(w *frame.Encoder) {
 func (m *Hello) Decode(r *frame.Decoder) {
 }
 
-// KindHello is the kind of a Hello.
+// KindHello is the kind of Hello messages.
 const KindHello frame.Kind = 64
 
-// ParseHello reads a Hello from r. If it fails, r.Err returns the error.
+// ParseHello reads a message of the kind KindHello from r. If it fails, r.Err returns the error.
 func ParseHello(r *frame.Decoder) frame.Message {
 	var m Hello
 	m.Decode(r)
@@ -79,10 +79,10 @@ func (m *Welcome) Decode(r *frame.Decoder) {
 	m.Resizes = r.U32()
 }
 
-// KindWelcome is the kind of a Welcome.
+// KindWelcome is the kind of Welcome messages.
 const KindWelcome frame.Kind = 65
 
-// ParseWelcome reads a Welcome from r. If it fails, r.Err returns the error.
+// ParseWelcome reads a message of the kind KindWelcome from r. If it fails, r.Err returns the error.
 func ParseWelcome(r *frame.Decoder) frame.Message {
 	var m Welcome
 	m.Decode(r)
@@ -106,10 +106,10 @@ func (m *Publish) Decode(r *frame.Decoder) {
 	DecodeTuple(r, &m.Tuple)
 }
 
-// KindPublish is the kind of a Publish.
+// KindPublish is the kind of Publish messages.
 const KindPublish frame.Kind = 66
 
-// ParsePublish reads a Publish from r. If it fails, r.Err returns the error.
+// ParsePublish reads a message of the kind KindPublish from r. If it fails, r.Err returns the error.
 func ParsePublish(r *frame.Decoder) frame.Message {
 	var m Publish
 	m.Decode(r)
@@ -139,10 +139,10 @@ func (m *Put) Decode(r *frame.Decoder) {
 	r.Must(len(m.Value) <= MaxValue)
 }
 
-// KindPut is the kind of a Put.
+// KindPut is the kind of Put messages.
 const KindPut frame.Kind = 67
 
-// ParsePut reads a Put from r. If it fails, r.Err returns the error.
+// ParsePut reads a message of the kind KindPut from r. If it fails, r.Err returns the error.
 func ParsePut(r *frame.Decoder) frame.Message {
 	var m Put
 	m.Decode(r)
@@ -166,10 +166,10 @@ func (m *PutDone) Decode(r *frame.Decoder) {
 	m.Again = r.Bool()
 }
 
-// KindPutDone is the kind of a PutDone.
+// KindPutDone is the kind of PutDone messages.
 const KindPutDone frame.Kind = 68
 
-// ParsePutDone reads a PutDone from r. If it fails, r.Err returns the error.
+// ParsePutDone reads a message of the kind KindPutDone from r. If it fails, r.Err returns the error.
 func ParsePutDone(r *frame.Decoder) frame.Message {
 	var m PutDone
 	m.Decode(r)
@@ -199,10 +199,10 @@ func (m *Pair) Decode(r *frame.Decoder) {
 	r.Must(m.What <= NoRank)
 }
 
-// KindPair is the kind of a Pair.
+// KindPair is the kind of Pair messages.
 const KindPair frame.Kind = 69
 
-// ParsePair reads a Pair from r. If it fails, r.Err returns the error.
+// ParsePair reads a message of the kind KindPair from r. If it fails, r.Err returns the error.
 func ParsePair(r *frame.Decoder) frame.Message {
 	var m Pair
 	m.Decode(r)
@@ -230,10 +230,10 @@ func (m *Abort) Decode(r *frame.Decoder) {
 	r.Must(len(m.Text) <= maxTrouble)
 }
 
-// KindAbort is the kind of a Abort.
+// KindAbort is the kind of Abort messages.
 const KindAbort frame.Kind = 70
 
-// ParseAbort reads a Abort from r. If it fails, r.Err returns the error.
+// ParseAbort reads a message of the kind KindAbort from r. If it fails, r.Err returns the error.
 func ParseAbort(r *frame.Decoder) frame.Message {
 	var m Abort
 	m.Decode(r)
@@ -254,10 +254,10 @@ func (m Finalize) Encode(w *frame.Encoder) {
 func (m *Finalize) Decode(r *frame.Decoder) {
 }
 
-// KindFinalize is the kind of a Finalize.
+// KindFinalize is the kind of Finalize messages.
 const KindFinalize frame.Kind = 71
 
-// ParseFinalize reads a Finalize from r. If it fails, r.Err returns the error.
+// ParseFinalize reads a message of the kind KindFinalize from r. If it fails, r.Err returns the error.
 func ParseFinalize(r *frame.Decoder) frame.Message {
 	var m Finalize
 	m.Decode(r)
@@ -278,10 +278,10 @@ func (m Later) Encode(w *frame.Encoder) {
 func (m *Later) Decode(r *frame.Decoder) {
 }
 
-// KindLater is the kind of a Later.
+// KindLater is the kind of Later messages.
 const KindLater frame.Kind = 72
 
-// ParseLater reads a Later from r. If it fails, r.Err returns the error.
+// ParseLater reads a message of the kind KindLater from r. If it fails, r.Err returns the error.
 func ParseLater(r *frame.Decoder) frame.Message {
 	var m Later
 	m.Decode(r)
@@ -302,10 +302,10 @@ func (m Wanted) Encode(w *frame.Encoder) {
 func (m *Wanted) Decode(r *frame.Decoder) {
 }
 
-// KindWanted is the kind of a Wanted.
+// KindWanted is the kind of Wanted messages.
 const KindWanted frame.Kind = 73
 
-// ParseWanted reads a Wanted from r. If it fails, r.Err returns the error.
+// ParseWanted reads a message of the kind KindWanted from r. If it fails, r.Err returns the error.
 func ParseWanted(r *frame.Decoder) frame.Message {
 	var m Wanted
 	m.Decode(r)
@@ -330,10 +330,10 @@ func (m *Refused) Decode(r *frame.Decoder) {
 	r.Must(len(m.Text) <= maxTrouble)
 }
 
-// KindRefused is the kind of a Refused.
+// KindRefused is the kind of Refused messages.
 const KindRefused frame.Kind = 74
 
-// ParseRefused reads a Refused from r. If it fails, r.Err returns the error.
+// ParseRefused reads a message of the kind KindRefused from r. If it fails, r.Err returns the error.
 func ParseRefused(r *frame.Decoder) frame.Message {
 	var m Refused
 	m.Decode(r)
@@ -374,10 +374,10 @@ func (m *Restarted) Decode(r *frame.Decoder) {
 	r.Must(job.StartOf(m.Epoch) > 0)
 }
 
-// KindRestarted is the kind of a Restarted.
+// KindRestarted is the kind of Restarted messages.
 const KindRestarted frame.Kind = 75
 
-// ParseRestarted reads a Restarted from r. If it fails, r.Err returns the error.
+// ParseRestarted reads a message of the kind KindRestarted from r. If it fails, r.Err returns the error.
 func ParseRestarted(r *frame.Decoder) frame.Message {
 	var m Restarted
 	m.Decode(r)
@@ -402,10 +402,10 @@ func (m *Rollback) Decode(r *frame.Decoder) {
 	r.Must(len(m.Text) <= maxTrouble)
 }
 
-// KindRollback is the kind of a Rollback.
+// KindRollback is the kind of Rollback messages.
 const KindRollback frame.Kind = 85
 
-// ParseRollback reads a Rollback from r. If it fails, r.Err returns the error.
+// ParseRollback reads a message of the kind KindRollback from r. If it fails, r.Err returns the error.
 func ParseRollback(r *frame.Decoder) frame.Message {
 	var m Rollback
 	m.Decode(r)
@@ -442,10 +442,10 @@ func (m *Resize) Decode(r *frame.Decoder) {
 	r.Must(m.Layout.Nodes() > 0)
 }
 
-// KindResize is the kind of a Resize.
+// KindResize is the kind of Resize messages.
 const KindResize frame.Kind = 86
 
-// ParseResize reads a Resize from r. If it fails, r.Err returns the error.
+// ParseResize reads a message of the kind KindResize from r. If it fails, r.Err returns the error.
 func ParseResize(r *frame.Decoder) frame.Message {
 	var m Resize
 	m.Decode(r)

@@ -81,10 +81,10 @@ func (m *Member) Decode(r *frame.Decoder) {
 	r.Must(m.Number < m.Size)
 }
 
-// KindMember is the kind of a Member.
+// KindMember is the kind of Member messages.
 const KindMember frame.Kind = 105
 
-// ParseMember reads a Member from r. If it fails, r.Err returns the error.
+// ParseMember reads a message of the kind KindMember from r. If it fails, r.Err returns the error.
 func ParseMember(r *frame.Decoder) frame.Message {
 	var m Member
 	m.Decode(r)
@@ -117,10 +117,10 @@ func (m *ToolPiece) Decode(r *frame.Decoder) {
 	r.Must(m.Last || len(m.Data) > 0)
 }
 
-// KindToolPiece is the kind of a ToolPiece.
+// KindToolPiece is the kind of ToolPiece messages.
 const KindToolPiece frame.Kind = 106
 
-// ParseToolPiece reads a ToolPiece from r. If it fails, r.Err returns the error.
+// ParseToolPiece reads a message of the kind KindToolPiece from r. If it fails, r.Err returns the error.
 func ParseToolPiece(r *frame.Decoder) frame.Message {
 	var m ToolPiece
 	m.Decode(r)
@@ -144,10 +144,10 @@ func (m *ToolRoom) Decode(r *frame.Decoder) {
 	m.N = r.U32()
 }
 
-// KindToolRoom is the kind of a ToolRoom.
+// KindToolRoom is the kind of ToolRoom messages.
 const KindToolRoom frame.Kind = 107
 
-// ParseToolRoom reads a ToolRoom from r. If it fails, r.Err returns the error.
+// ParseToolRoom reads a message of the kind KindToolRoom from r. If it fails, r.Err returns the error.
 func ParseToolRoom(r *frame.Decoder) frame.Message {
 	var m ToolRoom
 	m.Decode(r)
