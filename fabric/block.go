@@ -152,12 +152,13 @@ func parseBlock(b []byte) (blk *Block, ok bool) {
 	kind, count := Kind(b[0]&15), int(binary.BigEndian.Uint16(b[12:]))
 	blk = &Block{
 		Node: binary.BigEndian.Uint32(b[4:]), First: binary.BigEndian.Uint32(b[8:]), TTL: b[14],
-		Base: Tuple{Kind: kind, Path: b[15] & 1, Rails: b[15] >> 1}, Ranks: make([]Entry, count),
+		Base: Tuple{Kind: kind, Path: b[15] & 1, Rails: b[15] >> 1},
 	}
 	rest, marks := b[blockHead:], (count+7)/8
 	if len(rest) < kind.baseLen()+marks {
 		return nil, false
 	}
+	blk.Ranks = make([]Entry, count)
 	rest = blk.Base.parseBase(rest)
 	bitmap, rest := rest[:marks], rest[marks:]
 	size := kindParts[kind].num

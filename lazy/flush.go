@@ -15,11 +15,11 @@ func (t *Table) Flush(ctx context.Context) error {
 	for _, f := range fars {
 		f.hurry()
 	}
-	var all error
+	var failed []error
 	for _, f := range fars {
-		all = errors.Join(all, f.flush(ctx))
+		failed = append(failed, f.flush(ctx))
 	}
-	return all
+	return errors.Join(failed...)
 }
 
 // hurry asks the peer for the acknowledgement that it holds back, if so.

@@ -97,8 +97,19 @@ func ranksOf(l job.Layout, g rankwire.RankGroup) string {
 	var ranks []job.Rank
 	var words []string
 	named := uint32(0)
+	word := func(first, last job.Rank) {
+		if last == first {
+			words = append(words, fmt.Sprint(first))
+		} else {
+			words = append(words, fmt.Sprintf("%d-%d", first, last))
+		}
+	}
 	for s := range g.Ranks.All() {
 		named += s.Count
+		if l.Plain() { // a span of slots is one of ranks, and a job may have millions of them
+			word(job.Rank(s.First), job.Rank(s.End()-1))
+			continue
+		}
 		for slot := s.First; slot < s.End(); slot++ {
 			ranks = append(ranks, l.Rank(slot))
 		}
@@ -109,11 +120,7 @@ func ranksOf(l job.Layout, g rankwire.RankGroup) string {
 		for i++; i < len(ranks) && ranks[i] == ranks[i-1]+1; {
 			i++
 		}
-		if last := ranks[i-1]; last == first {
-			words = append(words, fmt.Sprint(first))
-		} else {
-			words = append(words, fmt.Sprintf("%d-%d", first, last))
-		}
+		word(first, ranks[i-1])
 	}
 	if len(words) > rankwire.MaxSpans {
 		words = append(words[:rankwire.MaxSpans], "...")

@@ -188,7 +188,7 @@ func (s *Set) placed() core.Placed {
 func placement(m *topo.Machine, r *rank, pid int) wire.Placement {
 	at := wire.Placement{Rank: r.slot, HCA: r.place.port, Policy: r.place.thread.Policy()}
 	at.CPUs, at.Mems = statusField(pid, "Cpus_allowed_list"), statusField(pid, "Mems_allowed_list")
-	if at.CPUs == "" || at.Mems == "" {
+	if at.CPUs == "" {
 		at.Ended = true
 		at.CPUs, at.Mems = r.place.thread.CPUs.String(), m.AllowedMems.String()
 		if at.CPUs == "" {

@@ -81,6 +81,7 @@ func (s *Set) fork(st *starting, refused error, begin proc.Beginner) (code uint8
 	if what.err != nil {
 		return what.code, what.err
 	}
+	s.stall.at("open", what.path)
 	r.path = what.path
 	env := what.env.of(r.place.devices, s.identity(r, what.needs.pmi))
 	if err := s.prepareMPI(env, r, what.needs); err != nil {

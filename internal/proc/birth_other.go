@@ -27,12 +27,12 @@ func fork(c Cmd, files []int) (pid int, b *birth, err error) {
 		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, int(c.Group.Fd())
 	}
 	if pid, err = syscall.ForkExec(c.Path, c.Argv, attr); err != nil {
-		err = &os.PathError{Op: "exec", Path: c.Path, Err: err}
+		return 0, nil, &os.PathError{Op: "exec", Path: c.Path, Err: err}
 	}
 	for _, l := range c.Limits { // a process that is not held may run for a moment without them
 		_ = unix.Prlimit(pid, l.Resource, &unix.Rlimit{Cur: l.Soft, Max: l.Hard}, nil)
 	}
-	return pid, nil, err
+	return pid, nil, nil
 }
 
 func (*birth) awaitProgram(Cmd, int) syscall.Signal { return 0 }

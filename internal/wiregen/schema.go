@@ -85,6 +85,7 @@ func parse(text string) (*schema, error) {
 				open, words = d, words[:last]
 			}
 			if err = d.head(words[1:]); err == nil {
+				err = s.unused(d)
 				s.All = append(s.All, d)
 				s.byName[d.Name], s.byName[pkg+"."+d.Name] = d, d
 			}
@@ -97,6 +98,16 @@ func parse(text string) (*schema, error) {
 	return s, nil
 }
 
+// unused returns an error if d is a message and an earlier message has its number.
+func (s *schema) unused(d *decl) error {
+	for _, o := range s.All {
+		if d.Kind == "message" && o.Kind == "message" && o.Number == d.Number {
+			return fmt.Errorf("%s and %s have the number %d", o.Name, d.Name, d.Number)
+		}
+	}
+	return nil
+}
+
 // head parses the first line of a declaration. words are the words after its keyword.
 func (d *decl) head(words []string) (err error) {
 	need := map[string]int{
@@ -106,8 +117,8 @@ func (d *decl) head(words []string) (err error) {
 		return fmt.Errorf("invalid declaration of %q", d.Kind)
 	}
 	if d.Kind == "message" {
-		if d.Number, err = strconv.Atoi(words[0]); err != nil {
-			return fmt.Errorf("invalid number of a message: %w", err)
+		if d.Number, err = strconv.Atoi(words[0]); err != nil || d.Number < 1 || d.Number > 255 {
+			return fmt.Errorf("invalid number of a message: %s", words[0])
 		}
 		d.Senders, d.Once = strings.Split(words[2], ","), len(words) > 3 && words[3] == "once"
 		for _, from := range d.Senders {

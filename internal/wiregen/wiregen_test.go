@@ -34,17 +34,19 @@ func TestGeneratedFilesAreUpToDate(t *testing.T) {
 // TestInvalidSchemasAreRefused requires an error that contains the expected text for each schema.
 func TestInvalidSchemasAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"message 3x A up {\n}":         "invalid number",
-		"message A up {\n}":            "invalid declaration",
-		"message 1 A left {\n}":        `no sender "left"`,
-		"type A {\nX uint32 most 3\n}": `invalid limit "most"`,
-		"type A {\nX uint32 cut\n}":    `invalid limit "cut"`,
-		"type A {\nX uint33\n}":        "m.X has no type uint33",
-		"type A {\nX []other\n}":       "m.X[i] has no type other",
-		"type A {\nX uint32 as u7\n}":  "no form u7",
-		"list A other":                 "m has no type other",
-		"enum A {\nX\n}":               "invalid value of A",
-		"table A {\n}":                 `invalid declaration of "table"`,
+		"message 3x A up {\n}": "invalid number",
+		"message 0 A up {\n}":  "invalid number",
+		"message A up {\n}":    "invalid declaration",
+		"message 1 A up {\n}\npackage wire\nmessage 1 B up {\n}": "A and B have the number 1",
+		"message 1 A left {\n}":                                  `no sender "left"`,
+		"type A {\nX uint32 most 3\n}":                           `invalid limit "most"`,
+		"type A {\nX uint32 cut\n}":                              `invalid limit "cut"`,
+		"type A {\nX uint33\n}":                                  "m.X has no type uint33",
+		"type A {\nX []other\n}":                                 "m.X[i] has no type other",
+		"type A {\nX uint32 as u7\n}":                            "no form u7",
+		"list A other":                                           "m has no type other",
+		"enum A {\nX\n}":                                         "invalid value of A",
+		"table A {\n}":                                           `invalid declaration of "table"`,
 	} {
 		s, err := parse("package rankwire\n" + text)
 		if err == nil {
