@@ -51,6 +51,7 @@ type loop struct {
 	lines    bool           // the launcher may hold an agent's output until a line ends
 	path     string         // address by which the parent reached this node; empty if unknown
 	cutOff   bool           // this agent has closed the link to its parent
+	left     int            // exit code of an agent that has left its job; 0: it has not
 	helpers  sync.WaitGroup // goroutines that open sessions
 	root     *rootSide      // nil unless this is the root
 	tracer   *tracer        // nil without --trace-events, and on a node until Launch is received

@@ -61,7 +61,7 @@ func Main() int {
 	if l.cutOff {
 		return remote.CutOff
 	}
-	return 0
+	return l.left
 }
 
 // greet connects standard input and output to the parent's port if the parent waits for a connection. Then greet writes
@@ -122,4 +122,11 @@ func (l *loop) watchSignals() {
 			l.post(core.EndRequested{Signal: uint8(s)})
 		}
 	}, signals...)
+}
+
+// leave kills the processes below this agent, sessions to children included. The reaper cleans up when the agent has
+// ended. If the reaper was killed, nobody else does.
+func (l *loop) leave(signal uint8) {
+	proc.KillDescendants(killWait)
+	l.left = 128 + int(signal)
 }

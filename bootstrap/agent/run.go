@@ -108,6 +108,9 @@ func (l *loop) perform(e core.Effect) (last bool) {
 		l.probe(e.Link)
 	case core.Finish:
 		return true
+	case core.Leave:
+		l.leave(e.Signal)
+		return true
 	case core.Done:
 		l.root.outcome = e.Outcome
 		return true

@@ -36,7 +36,7 @@ const (
 
 func weightOf(f wire.Fault) weight {
 	switch f.What {
-	case wire.FaultLost, wire.FaultFork:
+	case wire.FaultLost, wire.FaultTold, wire.FaultFork:
 		return fatal
 	case wire.FaultLaunch, wire.FaultFallback:
 		return apart

@@ -253,7 +253,7 @@ func (c *Core) apply(ev Event) {
 	case NodeSwept:
 		c.nodeSwept(ev)
 	case ReaperLost:
-		c.ownLoss("the reaper of its agent was killed", 0)
+		c.reaperLost()
 	case EndRequested:
 		c.endRequested(ev.Signal)
 	case NodeSignal:

@@ -148,6 +148,10 @@ type Probe struct{ Link Link }
 // Finish ends an agent that is not the root.
 type Finish struct{}
 
+// Leave kills all processes of this node's part of the job and ends the agent, which is not the root. Its neighbours
+// learn it by the end of their links. The exit code of the agent is that of a process that Signal has killed.
+type Leave struct{ Signal uint8 }
+
 // Effects of the root only.
 
 // SweepNode opens a session to a node and sends Sweep over it. The driver answers NodeSwept,
@@ -277,6 +281,7 @@ func (BulkFetched) effect()     {}
 func (SetTimer) effect()        {}
 func (Probe) effect()           {}
 func (Finish) effect()          {}
+func (Leave) effect()           {}
 func (ReadStdin) effect()       {}
 func (Write) effect()           {}
 func (Suspend) effect()         {}

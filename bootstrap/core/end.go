@@ -1,7 +1,6 @@
 package core
 
 import (
-	"strconv"
 	"time"
 
 	"ibrun/bootstrap/core/child"
@@ -30,6 +29,8 @@ type finish struct {
 	killAt        time.Duration // when the grace is over; 0: not ending
 	killed        bool
 	giveUpAt      time.Duration // when children that do not report are given up
+	leaveAt       time.Duration // when this agent leaves, as its node told it by the signal leaveBy; 0: never
+	leaveBy       uint8
 	sweeping      bool
 	swept         bool
 	childrenEnded int // children that are gone
@@ -113,6 +114,13 @@ func (c *Core) checkDeadlines() {
 	c.doQueries(c.queries.Due(c.now))
 	c.doDaemons(c.daemons.Due(c.now))
 	c.queue.askBack(c)
+	if f.leaveAt > 0 && c.stage != ending {
+		if c.now < f.leaveAt {
+			c.wakeAt(f.leaveAt)
+		} else {
+			c.leave(f.leaveBy)
+		}
+	}
 	if f.killAt == 0 {
 		return
 	}
@@ -244,14 +252,48 @@ func (c *Core) ownLoss(cause string, grace time.Duration) {
 	c.end(wire.End{Signal: sigTerm, GraceMs: ms(grace)})
 }
 
-// endRequested ends this subtree on a signal from its own node.
-func (c *Core) endRequested(signal uint8) {
-	if c.stage == ending {
+// reaperLost handles the death of this agent's reaper.
+func (c *Core) reaperLost() {
+	if c.survives() && !c.cfg.Root {
+		c.leave(sigKill)
 		return
 	}
-	grace := orphanGrace
-	if c.job != nil {
-		grace = c.job.Launch.Grace
+	c.ownLoss("the reaper of its agent was killed", 0)
+}
+
+// leaveAfter is how long an agent that its node tells to end waits for an End. It is longer than toldWindow.
+const leaveAfter = 3 * time.Second
+
+// endRequested handles a signal from this agent's node that ends processes, as a shutdown sends it. The root decides
+// whether the job ends. If it survives, this agent leaves after leaveAfter.
+func (c *Core) endRequested(signal uint8) {
+	switch {
+	case c.stage == ending || c.finish.leaveAt > 0:
+		return
+	case c.cfg.Root:
+		c.interrupted(signal)
+		return
+	case c.job == nil:
+		c.end(wire.End{})
+		return
 	}
-	c.ownLoss("its agent was told to end by signal "+strconv.Itoa(int(signal)), grace)
+	c.fault(wire.Fault{
+		What: wire.FaultTold, Node: c.ranks.index, Nodes: 1, Host: c.cfg.Host, Parent: c.cfg.Host,
+		Status: job.Status{Kind: job.Signaled, Code: signal},
+	})
+	if !c.survives() {
+		c.end(wire.End{Signal: sigTerm, GraceMs: ms(c.job.Launch.Grace)})
+		return
+	}
+	c.finish.leaveAt, c.finish.leaveBy = c.now+leaveAfter, signal
+	c.wakeAt(c.finish.leaveAt)
+}
+
+// survives reports whether the job goes on if this node is lost.
+func (c *Core) survives() bool { return c.stage == running && (c.repairs() || c.job.Launch.Restarts) }
+
+// leave ends this agent at once. Its parent and its children see their links end, as after SIGKILL.
+func (c *Core) leave(signal uint8) {
+	c.stage = done
+	c.do(Leave{signal})
 }

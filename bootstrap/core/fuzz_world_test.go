@@ -185,7 +185,7 @@ func (w *world) perform(a *member, e Effect) {
 		if f, ok := e.What.(wire.Fault); ok {
 			w.blamed(f)
 		}
-	case Finish:
+	case Finish, Leave:
 		w.leave(a)
 	case Done:
 		w.done = &e.Outcome

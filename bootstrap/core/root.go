@@ -42,6 +42,7 @@ type root struct {
 	abortAt   time.Duration                   // when it ends the job; 0: there is none
 	members   members
 	sweeps    nodeSweeps
+	told      []told
 	asking    asking
 	daemons   tickets
 	growing   growing
@@ -74,7 +75,7 @@ func (c *Core) rootFault(f wire.Fault) {
 	case f.What == wire.FaultFallback:
 		c.fallback(f)
 		return
-	case f.What == wire.FaultLaunch && c.replaceNode(f):
+	case f.What == wire.FaultLaunch && c.replaceNode(f), f.What == wire.FaultTold && c.outlasts(f):
 		return
 	}
 	if (f.What == wire.FaultRank && !f.Awaited && !f.Excused || f.What == wire.FaultRollback) && c.job.Launch.Restarts &&
@@ -136,10 +137,28 @@ func faultCode(f wire.Fault) int {
 	switch f.What {
 	case wire.FaultRank:
 		return max(f.Status.ExitCode(), codeLeft)
-	case wire.FaultFork, wire.FaultAbort, wire.FaultRollback:
+	case wire.FaultFork, wire.FaultAbort, wire.FaultRollback, wire.FaultTold:
 		return f.Status.ExitCode()
 	}
 	return codeSelf
+}
+
+// told is an agent that its node told to end, and when the root heard it.
+type told struct {
+	node job.NodeIndex
+	at   time.Duration
+}
+
+// toldWindow is the time within which all agents are told to end if somebody ends the job, and not a node.
+const toldWindow = 2 * time.Second
+
+// outlasts reports whether the job goes on although an agent was told to end. It does if it survives the loss of a
+// node, unless all agents were told within toldWindow. Then a resource manager ends the job, and no spare is started.
+func (c *Core) outlasts(f wire.Fault) bool {
+	r := &c.root
+	r.told = slices.DeleteFunc(r.told, func(t told) bool { return t.node == f.Node || c.now-t.at > toldWindow })
+	r.told = append(r.told, told{f.Node, c.now})
+	return c.survives() && len(r.told) < int(c.job.Layout.Nodes())
 }
 
 // Exit codes that are not a rank's own.

@@ -28,7 +28,7 @@ import (
 
 // words are the values of small enumerations.
 var words = map[reflect.Type][]string{
-	reflect.TypeFor[wire.FaultKind]():        {"-", "rank", "spawn", "launch", "lost", "abort", "fallback", "rollback"},
+	reflect.TypeFor[wire.FaultKind]():        {"-", "rank", "spawn", "launch", "lost", "abort", "fallback", "rollback", "told"},
 	reflect.TypeFor[CauseKind]():             {"none", "fault", "timeout", "signal", "sink", "wait", "offspring"},
 	reflect.TypeFor[rankwire.Naming]():       {"publish", "unpublish", "lookup"},
 	reflect.TypeFor[rankwire.Answered]():     {"found", "exited", "failed", "norank"},

@@ -355,7 +355,7 @@ func (m Fault) Encode(w *frame.Encoder) {
 func (m *Fault) Decode(r *frame.Decoder) {
 	m.What = FaultKind(r.Byte())
 	r.Must(m.What >= FaultRank)
-	r.Must(m.What <= FaultRollback)
+	r.Must(m.What <= FaultTold)
 	m.Node = job.NodeIndex(r.U32())
 	m.Nodes = r.U32()
 	m.Rank = job.Slot(r.U32())

@@ -20,6 +20,7 @@ const (
 	FaultAbort    FaultKind = 5 // a rank requested the end of the job; sets Rank, Status, Cause
 	FaultFallback FaultKind = 6 // a session failed, and a session from another node succeeded; sets Phase, Cause
 	FaultRollback FaultKind = 7 // a rank requested that all ranks start again; sets Rank, Status, Cause
+	FaultTold     FaultKind = 8 // an agent got a signal from its node that ends processes; sets Status
 )
 
 // DaemonInputKind is the standard input of a daemon. A debugger is attached to the process of its rank.

@@ -113,6 +113,8 @@ func (w *World) perform(a *agent, eff core.Effect) {
 		w.Stopped[a.node] = true
 	case core.ContinueRanks:
 		delete(w.Stopped, a.node)
+	case core.Leave:
+		w.kill(a)
 	case core.Finish:
 		a.done = true
 		w.part(a)

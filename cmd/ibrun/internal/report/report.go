@@ -138,6 +138,8 @@ func (r *Reporter) FaultLine(f wire.Fault) string {
 	case wire.FaultFallback:
 		return fmt.Sprintf("%s could not be reached from %s (%s): %s; it could from elsewhere, as others may: this "+
 			"is said once, --doctor names all", f.Host, f.Parent, f.Phase, f.Cause)
+	case wire.FaultTold:
+		return fmt.Sprintf("the job was ended: the agent on %s got %s", f.Host, unix.SignalName(syscall.Signal(f.Status.Code)))
 	default:
 		return fmt.Sprintf("the agent on %s was lost (seen by %s): %s%s", f.Host, f.Parent, f.Cause, below(f))
 	}
