@@ -58,6 +58,9 @@ func Main() int {
 	}
 	l.up.drain(lastWords)
 	l.fold()
+	if l.reaped {
+		_ = syscall.Kill(os.Getppid(), syscall.SIGCONT) // it may be stopped, and nobody else would continue it
+	}
 	if l.cutOff {
 		return remote.CutOff
 	}

@@ -24,6 +24,9 @@ const (
 // capSysAdmin is CAP_SYS_ADMIN of capabilities(7), which mount(2) wants.
 const capSysAdmin = 21
 
+// KilledCode is the exit code of ContainMain if a signal killed the reaper. The agent dies with it, and cannot say so.
+const KilledCode = 123
+
 // ContainMain starts a reaper as process 1, with this process's descriptors 0, 1 and 2, and
 // returns its exit code.
 func ContainMain(args []string) int {
@@ -45,7 +48,11 @@ func ContainMain(args []string) int {
 	letGo(0, 1, 2) // whoever reads them is to see the end of the agent
 	_ = first.Wait()
 	safefile.SweepNode() // the agent has ended, and its reaper may have been killed before it called SweepNode
-	return exitCode(first.ProcessState.Sys().(syscall.WaitStatus))
+	ended := first.ProcessState.Sys().(syscall.WaitStatus)
+	if ended.Signaled() {
+		return KilledCode
+	}
+	return ended.ExitStatus()
 }
 
 // startFirst starts process 1 of new namespaces. Without privilege it needs a user namespace,

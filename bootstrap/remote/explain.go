@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"ibrun/bootstrap/reaper"
 )
 
 // clue is what is printed by one kind of failure. The text is that of OpenSSH 7
@@ -217,6 +219,8 @@ func (ses *Session) ended() string {
 		return "ssh failed (code 255)"
 	case e.Code == CutOff && ses.phase == Agent:
 		return "its agent received nothing from this host and ended itself"
+	case e.Code == reaper.KilledCode && ses.phase == Agent: // no other signal reaches process 1 of a namespace
+		return "its reaper was killed by signal 9 (killed)"
 	case signal > 0 && signal <= maxSignal:
 		return fmt.Sprintf("%s was killed by signal %d (%v)", who, signal, signal)
 	default:

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -59,6 +60,39 @@ func TestAdoptedAgentLives(t *testing.T) {
 	j.kill(j.processes("node0002", role(reaper.Agent))...)
 	j.end(3, 1, lines, map[int]bool{1: true})
 	require.Equal(t, 125, j.cmd.ProcessState.ExitCode(), j.err.String())
+}
+
+// TestOnlyOneNodeIsLost requires that a job that repairs its tree loses only the rank of node0002 if its agent gets
+// SIGTERM, as in the shutdown of a node, or if its reaper is killed. Without repair, SIGTERM to an agent ends the job.
+func TestOnlyOneNodeIsLost(t *testing.T) {
+	parallel(t, waiting)
+	c := own(t, cluster.Config{Nodes: 3})
+	const lines = 9
+	for _, a := range []struct {
+		role    string
+		signal  syscall.Signal
+		options []string
+		code    int
+		stderr  string
+	}{
+		{reaper.Agent, syscall.SIGTERM, []string{"--on-agent-loss", "repair", "--tree", "chain"}, 125,
+			"ibrun: the agent on node0002 was lost (seen by node0001): its agent was killed by signal 15 (terminated)\n"},
+		{reaper.Role, syscall.SIGKILL, []string{"--on-agent-loss", "repair", "--tree", "chain"}, 125,
+			"ibrun: the agent on node0002 was lost (seen by node0001): its reaper was killed by signal 9 (killed)\n"},
+		{reaper.Role, syscall.SIGKILL, []string{"--on-agent-loss", "repair", "--tree", "flat", "--ssh", "exec"}, 125,
+			"ibrun: the agent on node0002 was lost (seen by front): ssh failed (code 255)\n"},
+		{reaper.Agent, syscall.SIGTERM, []string{"--tree", "chain"}, 143,
+			"ibrun: the job was ended: the agent on node0002 got SIGTERM\n"},
+	} {
+		j := watch(t, c, append(a.options, "-n", "3", "--hosts", "node[0001-0003]", "sh", "-c",
+			fmt.Sprintf(`for i in $(seq 0 %d); do echo "rank $IBRUN_RANK line $i "; sleep 1; done`, lines-1))...)
+		j.until("rank 2 line 2 ")
+		require.NoError(t, syscall.Kill(j.processes("node0002", role(a.role))[0], a.signal))
+		ended := a.code == 143
+		j.end(3, 1, lines, map[int]bool{0: ended, 1: true, 2: ended})
+		require.Equal(t, a.code, j.cmd.ProcessState.ExitCode(), j.err.String())
+		require.Equal(t, a.stderr, j.err.String())
+	}
 }
 
 // TestLostSession kills the ssh clients of two sessions, one after the other: of a session that an inner agent has
