@@ -139,7 +139,8 @@ for i in $(seq 600); do sleep 0.5; done
 func (b *bed) count(name, text string) int { return strings.Count(b.read(name), text) }
 
 // ends starts jobs and ends each in another way: by scancel, by killing ibrun, or by killing an srun that ibrun has
-// started. All processes of the job must end.
+// started. All processes of the job must end. After scancel ibrun must exit with 143 and print one line, whether the
+// signal reaches it or an agent first.
 func (b *bed) ends(t *testing.T) {
 	for n, c := range []struct {
 		name string
@@ -154,13 +155,17 @@ func (b *bed) ends(t *testing.T) {
 			// The batch script runs one second longer than ibrun, because Slurm kills the ranks when the script ends.
 			rank := b.script("ends-rank", strings.Replace(signalScript, "SIGNAL", "USR2", 1))
 			root := fmt.Sprintf("exec -a \"root %[1]s\" %[1]s --tree kary:2 %[2]s", b.ibrun, rank)
-			job := b.script("ends-job", "bash -c '"+root+"'; sleep 1")
+			job := b.script("ends-job", "trap : TERM; bash -c '"+root+"'; echo code $?; sleep 1")
 			out, errs := fmt.Sprintf("ends%d.out", n), fmt.Sprintf("ends%d.err", n)
 			id := b.run("sbatch", "--parsable", "-N4", "--ntasks-per-node=2", "-o", out, "-e", errs, job)
 			b.until("all ranks to be up", func() bool { return b.count(out, "up") == 8 })
 			c.end(b, id)
 			b.waitForExit(b.ibrun, rank)
 			b.until("the job to end", func() bool { return b.run("squeue", "-h", "-n", "ends-job") == "" })
+			if c.name == "scancel" {
+				require.Equal(t, 1, b.count(out, "code 143\n"), b.read(out))
+				require.Equal(t, 1, b.count(errs, "ibrun: the job was ended: "), b.read(errs))
+			}
 		})
 	}
 }
