@@ -11,6 +11,7 @@ import (
 
 	"ibrun/fabric"
 	"ibrun/test/fakeverbs"
+	"ibrun/test/waitfor"
 )
 
 // taker is a sink that keeps what comes, in order.
@@ -37,11 +38,15 @@ func TestPostAll(t *testing.T) {
 	require.NoError(t, err)
 	defer f.Close()
 	bells := func() (n int) {
-		all, err := fakeverbs.Join().Order("count mlx5_0")
-		require.NoError(t, err)
-		for _, c := range all {
-			n += c["bells"]
-		}
+		waitfor.Require(t, "two contexts of the device", func() bool { // those of earlier tests may still be closing
+			all, err := fakeverbs.Join().Order("count mlx5_0")
+			require.NoError(t, err)
+			n = 0
+			for _, c := range all {
+				n += c["bells"]
+			}
+			return len(all) == 2
+		})
 		return n
 	}
 	const size, count = 100, 40
