@@ -5,6 +5,7 @@ package ssh
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -93,6 +94,19 @@ func TestOnlyOneNodeIsLost(t *testing.T) {
 		require.Equal(t, a.code, j.cmd.ProcessState.ExitCode(), j.err.String())
 		require.Equal(t, a.stderr, j.err.String())
 	}
+}
+
+// TestStoppedReaper stops the reaper of node0002. The job must end as usual, and the reaper with it.
+func TestStoppedReaper(t *testing.T) {
+	parallel(t, working)
+	c := own(t, cluster.Config{Nodes: 2})
+	j := watch(t, c, "-n", "2", "--hosts", "node[0001-0002]", "sh", "-c", "echo rank $IBRUN_RANK line 0; exec sleep 1000")
+	j.until("rank 1 line 0")
+	require.NoError(t, syscall.Kill(j.processes("node0002", role(reaper.Role))[0], syscall.SIGSTOP))
+	j.kill(j.processes("node0001", func(argv []string) bool { return slices.Contains(argv, "sleep") })[0])
+	<-j.waited
+	require.Equal(t, 137, j.cmd.ProcessState.ExitCode(), j.err.String())
+	requireNothingLeft(t, c)
 }
 
 // TestLostSession kills the ssh clients of two sessions, one after the other: of a session that an inner agent has
