@@ -15,7 +15,7 @@ import (
 type allocStarter struct {
 	words   []string
 	runs    bool     // what it starts are words; others join them, and have a shell read that
-	keeps   []string // names of the environment variables that the starter gets; nil: all
+	keeps   []string // names of the environment variables passed to the starter; nil passes all
 	numbers []numbered
 }
 

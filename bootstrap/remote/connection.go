@@ -25,7 +25,7 @@ func (c connection) abandon() { c.Abandon() }
 
 func (c connection) setLimit(t time.Time) { c.Limit(t) }
 
-func (c connection) Release() {} // an ended connection holds nothing
+func (c connection) Release() {} // a closed connection has no resources to release
 
 func (c connection) drained() <-chan struct{} { return c.Done() }
 
@@ -80,7 +80,8 @@ func (s *Starter) dial(ctx context.Context, t Target, progress func(Phase)) (*Se
 // errSSH is wrapped by errors of dial if the program ssh has to open the session.
 var errSSH = errors.New("native ssh leaves it to ssh")
 
-// leave notifies the user, once for each reason why, that native ssh leaves the host t to the program ssh.
+// leave notifies the user that the program ssh, and not package native, opens the session to the host t. It notifies
+// once for each reason why.
 // It returns an error that wraps errSSH. With --ssh native, it only returns an *Error.
 func (s *Starter) leave(t Target, why error) error {
 	if s.how.SSH == "native" {

@@ -133,7 +133,8 @@ func (ses *Session) explain(t Target, err error, s *Starter) error {
 	return e
 }
 
-// look sets the phase, cause and hint of e from what the session has printed, if that explains the failure.
+// look searches the session's output for a known cause of its failure. If it finds one, it sets the phase, cause and
+// hint of e.
 func (ses *Session) look(e *Error, t Target) {
 	clues := slices.Concat(ses.loginClues(), shellClues)
 	if ses.managed {
@@ -147,8 +148,8 @@ func (ses *Session) look(e *Error, t Target) {
 	e.Hint = strings.ReplaceAll(e.Hint, "HOST", t.Host)
 }
 
-// take sets the phase, cause, hint and early of e from the first of clues that is in text. It reports
-// whether there is one.
+// take sets the phase, cause, hint and early of e from the first of clues that occurs in text. It returns false if
+// text contains none of them.
 func (e *Error) take(clues []clue, text string) bool {
 	c, line, found := clueIn(clues, text)
 	if found {
@@ -219,7 +220,7 @@ func (ses *Session) ended() string {
 		return "ssh failed (code 255)"
 	case e.Code == CutOff && ses.phase == Agent:
 		return "its agent received nothing from this host and ended itself"
-	case e.Code == reaper.KilledCode && ses.phase == Agent: // no other signal reaches process 1 of a namespace
+	case e.Code == reaper.KilledCode && ses.phase == Agent: // only SIGKILL can kill process 1 of a PID namespace
 		return "its reaper was killed by signal 9 (killed)"
 	case signal > 0 && signal <= maxSignal:
 		return fmt.Sprintf("%s was killed by signal %d (%v)", who, signal, signal)

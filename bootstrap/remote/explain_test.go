@@ -144,7 +144,8 @@ func TestFailuresOfTheCommand(t *testing.T) {
 	}
 }
 
-// What Slurm's module for sshd prints to native ssh, which has no line yet, names the cause.
+// TestDeniedByAdoption requires that the message of Slurm's module for sshd becomes the cause of the error, even if the
+// connection of package native failed before a session was open.
 func TestDeniedByAdoption(t *testing.T) {
 	e := &Error{Host: "h", Phase: Authenticate, Cause: "permission denied for u (publickey)"}
 	require.True(t, e.take(loginClues, adoption+": you have no active jobs on this node\n"))

@@ -13,7 +13,7 @@ const perAddress = 6
 // gate lets so many through for each address. The zero value is ready. It is
 // safe for concurrent use.
 type gate struct {
-	slots sync.Map // maps an address to a chan struct{}, which has one element for each session that is let through
+	slots sync.Map // maps an address to a chan struct{} with one element for each session between enter and leave
 }
 
 // enter waits for a slot, and returns what gives it back; that may be called

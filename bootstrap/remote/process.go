@@ -64,7 +64,7 @@ func (s *Starter) carry(ses *Session, c carrier) error {
 	var ours, theirs [3]*os.File // ends of the pipes for descriptors 0, 1 and 2 of the process
 	closeAll := func(files [3]*os.File) {
 		for _, f := range files {
-			f.Close() // returns an error if f is nil, which is ignored
+			f.Close() // f may be nil: Close then returns an error, which is ignored
 		}
 	}
 	for i := range ours {
@@ -168,7 +168,8 @@ func (p *process) End() native.End {
 	return native.End{Code: s.ExitStatus()}
 }
 
-// inodes returns those of the process and its children. It returns nil after the process has ended.
+// inodes returns the inode numbers of the sockets of the process and its children. It returns nil after the process has
+// ended.
 func (p *process) inodes() (found []string) {
 	for _, pid := range p.Pids() {
 		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))

@@ -22,13 +22,13 @@ import (
 type Starter struct {
 	how      job.LaunchOptions
 	prefix   []string                      // the launcher with its arguments, up to the host
-	dashes   bool                          // the launcher is ssh: it accepts "--" and ServerAliveInterval
+	dashes   bool                          // the launcher accepts "--" and ServerAliveInterval, as ssh does
 	local    bool                          // all agents run on this machine: no launcher is used
 	jitter   func() float64                // returns a number in [0, 1) for the waits between attempts
 	alloc    *allocStarter                 // the starter of a resource manager; nil: the launcher is another program
 	script   func() string                 // returns the remote command; lazy, because most agents open no session
-	native   bool                          // open ssh sessions with package native, where its client can
-	system   func() (native.System, error) // reads what the ssh configuration depends on; lazy, as script
+	native   bool                          // open ssh sessions with package native where it supports the configuration
+	system   func() (native.System, error) // reads the facts on which the ssh configuration depends; lazy, like script
 	notify   func(string)
 	reported sync.Map              // reasons for which notify was called, as keys
 	gate     gate                  // limits the native sessions that are being opened
@@ -129,7 +129,7 @@ func (s *Starter) alive(t Target) int {
 	return aliveProxied
 }
 
-// notifyOnce passes text to the user unless it was called with the same reason before.
+// notifyOnce passes text to the user, unless an earlier call had the same reason.
 func (s *Starter) notifyOnce(reason, text string) {
 	if _, known := s.reported.LoadOrStore(reason, true); !known && s.notify != nil {
 		s.notify(text)

@@ -20,7 +20,7 @@ const (
 	agentMark = "::ibrun-agent:1 " // build, machine, pid
 	needMark  = "::ibrun-need:1 "  // machine: the node does not have this build; send the script install
 	sendMark  = "::ibrun-send:1"   // gzip or nothing: send the binary, compressed with gzip or plain
-	failMark  = "::ibrun-fail:1 "  // text: why the node cannot start an agent
+	failMark  = "::ibrun-fail:1 "  // text: the reason that the node cannot start an agent
 	otherMark = "::ibrun-other:1"  // another build is at the path of the parent's binary
 	aloneMark = "::ibrun-alone:1 " // host: in a step of several hosts, this host needs a session of its own
 	lineEnd   = "::\n"
@@ -66,7 +66,8 @@ const searchPath = `p="PATH"; if test -f "$p" && test -x "$p"; then ` +
 // aloneMark for a session of its own, in which the parent can send the binary.
 const orAlone = `echo "` + aloneMark + `$` + stepHost + `::"`
 
-// mostCommand is the maximum size in bytes of a command that in.rshd accepts, and mostFind that of find in it.
+// mostCommand is the maximum size in bytes of a command that in.rshd accepts. mostFind is the maximum size in bytes of
+// the script find within the command.
 const (
 	mostCommand = 1000
 	mostFind    = mostCommand - len("exec /bin/sh -c ''")
@@ -200,7 +201,8 @@ func installed(path string) bool {
 	}
 }
 
-// taskText returns the script for the tasks of a step with several hosts. The path here and role are those of command.
+// taskText returns the script for the tasks of a step with several hosts. The parameters here and role have the
+// same meaning as in command.
 func taskText(how job.LaunchOptions, here, role string) string {
 	if how.AgentPath != "" {
 		return "exec " + quote(how.AgentPath) + " " + role

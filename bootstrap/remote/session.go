@@ -24,14 +24,14 @@ type Session struct {
 	Stdin    io.WriteCloser
 	Stdout   io.Reader
 	local    bool
-	managed  bool   // a resource manager's starter, such as srun, carries it
-	launcher string // name of the program that carries it, such as ssh; empty: none does
-	shared   int    // number of sessions that the program carries; 0: only this one
+	managed  bool   // a resource manager's starter, such as srun, carries the session
+	launcher string // name of the program that carries the session, such as ssh, or empty without a program
+	shared   int    // number of sessions in the program launcher; 0 if it carries only this session
 	began    time.Time
 	stderr   tail
 	noise    []byte    // output on Stdout before the agent's first line
 	phase    Phase     // Begin, Ship or Agent
-	limit    time.Time // time limit that is set for the line; zero: none
+	limit    time.Time // deadline set by allow; zero means no deadline
 }
 
 // line carries a session. It is a process of a launcher, a connection of package native, or a member of a step.
@@ -48,16 +48,16 @@ type line interface {
 	Pids() []int
 	// Release closes the session's output. The caller must not read Stdout any more.
 	Release()
-	abandon()                 // as Kill, but also ends a remote command that does not read its input
-	inodes() []string         // inode numbers of its sockets, in decimal
-	setLimit(time.Time)       // reads and writes fail then, or the line is abandoned; zero: never
+	abandon()                 // like Kill, but also ends a remote command that does not read its input
+	inodes() []string         // inode numbers of the line's sockets, in decimal
+	setLimit(time.Time)       // deadline at which reads and writes fail or the session is abandoned; zero removes it
 	drained() <-chan struct{} // closed when all of standard error has been read
 }
 
 const (
 	maxNoise   = 64 << 10               // maximum number of bytes before the agent's first line
 	shipPiece  = 64 << 10               // bytes of the binary in one write; each write restarts the time limit
-	tailSize   = 8 << 10                // maximum size in bytes of Tail's result, about
+	tailSize   = 8 << 10                // approximate maximum size of Tail's result in bytes
 	stderrWait = 200 * time.Millisecond // time limit of leave and of drain
 )
 
@@ -69,8 +69,8 @@ var (
 )
 
 // meet reads lines until the agent's first line, and sends the binary if the node asks for it. It calls progress when a
-// phase begins. It returns an error if the time most passes from the beginning of the session, or from the last write
-// of a part of the binary.
+// phase begins. It returns an error if the agent's first line has not arrived within the time most. The time starts
+// with the session, and again with each write of a part of the binary.
 func (ses *Session) meet(t Target, most time.Duration, progress func(Phase)) error {
 	defer ses.allow(0)
 	ses.allow(max(most-time.Since(ses.began), time.Millisecond))
@@ -80,9 +80,9 @@ func (ses *Session) meet(t Target, most time.Duration, progress func(Phase)) err
 	}
 	to(Begin)
 	in := bufio.NewReaderSize(ses.Stdout, 4<<10)
-	ses.Stdout = in // in may have buffered frames after the line
+	ses.Stdout = in // in may have buffered frames that follow the agent's first line
 	var line []byte
-	var last string // needMark or sendMark, whichever was received last; empty: neither
+	var last string // the last of needMark and sendMark that was received, or empty if none was
 	for {
 		one, err := in.ReadByte()
 		if err != nil {
@@ -127,7 +127,8 @@ func (ses *Session) meet(t Target, most time.Duration, progress func(Phase)) err
 	}
 }
 
-// overdue returns the error for a read or write that failed with err: instead if the time limit has passed, err if not.
+// overdue returns the error to report for a read or write that failed with err. It returns instead if the time limit of
+// the session has passed, and err if not.
 func (ses *Session) overdue(err, instead error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) || !time.Now().Before(ses.limit) {
 		return instead
@@ -149,8 +150,8 @@ func (ses *Session) allow(most time.Duration) {
 	ses.setLimit(ses.limit)
 }
 
-// marked returns the mark in a line and the words after it, or "" if the line has no mark. Other output without a
-// newline may precede the mark.
+// marked returns the mark in a line from the node and the words after the mark. If the line has no mark, it returns "".
+// The mark may be in the middle of the line, because start-up files of the shell can print text without a newline.
 func marked(line []byte) (mark string, words []string) {
 	for _, m := range []string{agentMark, needMark, sendMark, failMark, otherMark, aloneMark} {
 		i := bytes.Index(line, []byte(m))
@@ -161,8 +162,8 @@ func marked(line []byte) (mark string, words []string) {
 	return "", nil
 }
 
-// instruct sends the script install, with time limits for most. words are those after needMark. It returns an error if
-// the node's machine type is not the one for which this binary was built.
+// instruct sends the script install, with time limits derived from most. words are the words that followed needMark in
+// the node's request. It returns an error if the node's machine type is not the one for which this binary was built.
 func (ses *Session) instruct(words []string, most time.Duration, role string) error {
 	if len(words) != 1 || words[0] != build.Machine() {
 		return &Error{Phase: Ship, Cause: fmt.Sprintf("the node is %s, this ibrun is built for %s", strings.Join(words,
@@ -179,8 +180,8 @@ func (ses *Session) instruct(words []string, most time.Duration, role string) er
 	return nil
 }
 
-// unpacker is the value of UNPACKER that a node sends in ::ibrun-send if it can decompress the binary
-// (docs/dev/protocol.md).
+// unpacker is the word after sendMark with which a node asks for the binary compressed with gzip. Without the word, the
+// node asks for the plain binary (docs/dev/protocol.md).
 const unpacker = "gzip"
 
 // ship sends this binary to the node, compressed if unpacks is true. It returns an error if a single write takes longer

@@ -25,7 +25,7 @@ func (s *Starter) Start(ctx context.Context, t Target, progress func(Phase)) (*S
 		session, err := s.attempt(ctx, t, progress)
 		t.member = nil
 		if errors.Is(err, errOther) && !t.other {
-			t.other = true // the next attempt skips the path; if it finds another build, too, the error is an *Error
+			t.other = true // skip the path of this binary in the next attempt
 			continue
 		}
 		var e *Error
@@ -95,7 +95,7 @@ func (s *Starter) open(ctx context.Context, t Target, progress func(Phase)) (*Se
 	return session, nil
 }
 
-// ready checks the words of the agent's first line. It returns an error if the agent is of another build.
+// ready checks the words of the agent's first line. It returns an error if the agent's build differs from this one.
 func ready(host string, words []string) error {
 	if len(words) != 3 {
 		return fmt.Errorf("invalid first line of its agent: %q", words)
@@ -110,6 +110,6 @@ func ready(host string, words []string) error {
 // These constants control the attempts of Start after failures before authentication. They are necessary because sshd
 // drops connections at random if many are opened at once (MaxStartups, 10:30:100 by default).
 const (
-	retries    = 6                      // maximum number of attempts, with the first
+	retries    = 6                      // maximum number of attempts, including the first
 	retryFirst = 200 * time.Millisecond // mean wait before the second attempt; doubles each time
 )

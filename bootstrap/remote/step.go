@@ -47,7 +47,7 @@ type member struct {
 	decided chan struct{} // closed: it is linked or alone
 	kill    sync.Once
 	ended   sync.Once
-	over    chan struct{} // closed when how has been set
+	over    chan struct{} // closed when the field how has been set
 	how     native.End
 }
 

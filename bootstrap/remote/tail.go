@@ -58,8 +58,8 @@ func alarmIn(text string) string {
 	return line
 }
 
-// lineIn returns the offset of the first line of text that begins with one of starts, or a negative number
-// if there is none.
+// lineIn returns the offset in bytes of the first line of text that begins with one of starts. It returns a negative
+// number if no line does.
 func lineIn(text string, starts []string) int {
 	at := 0
 	for l := range strings.Lines(text) {

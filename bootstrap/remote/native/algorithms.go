@@ -100,8 +100,8 @@ func (c choice) pick(preferred string) ([]string, error) {
 	return once, nil
 }
 
-// preferredFirst returns list with the elements that preferred accepts before the others. It keeps the
-// order otherwise.
+// preferredFirst returns list with the elements for which preferred returns true moved to the start. Elements with the
+// same result keep their order.
 func preferredFirst[T any](list []T, preferred func(T) bool) []T {
 	var front, back []T
 	for _, a := range list {

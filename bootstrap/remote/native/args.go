@@ -9,14 +9,14 @@ type commandLine struct {
 	file  string
 }
 
-// Letters of the options of ssh that have a value (ssh(1)). Native ssh knows those in withValue. Only the
-// program ssh knows those in foreignWithValue.
+// These constants list the letters of ssh's options that take a value (ssh(1)). This package implements the options in
+// withValue. Only the program ssh implements the options in foreignWithValue.
 const (
 	withValue        = "ipbcmoFl"
 	foreignWithValue = "BDEeIJLOPQRSWw"
 )
 
-// optionKeys maps letters of options to the keywords of ssh_config(5) that have the same effect.
+// optionKeys maps the letters of ssh options to the keywords of ssh_config(5) that have the same effect.
 var optionKeys = map[byte]string{'i': "IdentityFile", 'p': "Port", 'b': "BindAddress", 'c': "Ciphers", 'm': "MACs",
 	'J': "ProxyJump", 'S': "ControlPath"}
 

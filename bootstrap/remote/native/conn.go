@@ -20,8 +20,8 @@ type conn struct {
 	raw     syscall.RawConn // nil: it is no socket
 	quick   atomic.Bool
 	began   time.Time
-	last    atomic.Int64  // its age when something was last received, in nanoseconds
-	onWords func()        // called when the first bytes come; then nil. Read's alone
+	last    atomic.Int64  // time from began to the last received byte, in nanoseconds
+	onWords func()        // called by Read when the first bytes arrive, then set to nil
 	arrived *bufio.Reader // buffers the socket, because package ssh reads the version line byte by byte
 }
 
@@ -56,7 +56,7 @@ func (c *conn) received() time.Duration { return time.Duration(c.last.Load()) }
 // Read is for one goroutine.
 func (c *conn) Read(p []byte) (int, error) { return c.arrived.Read(p) }
 
-// receiver reads from the socket of a connection, without a buffer, and notes when bytes have come.
+// receiver reads from the socket of c without a buffer and records when bytes arrived.
 type receiver struct{ c *conn }
 
 func (r receiver) Read(p []byte) (int, error) {

@@ -206,7 +206,7 @@ func limit(s ssh.Signer, allowed []string, minRSABits int) ssh.Signer {
 		}
 	}
 	limited, err := ssh.NewSignerWithAlgorithms(as, may)
-	if err != nil { // may is empty, or s does not support all of it
+	if err != nil { // may is empty, or s does not support all algorithms in may
 		return nil
 	}
 	return limited

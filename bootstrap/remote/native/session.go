@@ -31,8 +31,8 @@ type Session struct {
 // End is how a session ended. The zero value is a command that returned 0.
 type End struct {
 	Code   int            // exit code
-	Signal syscall.Signal // signal that ended the process or the command; 0: none
-	Lost   error          // error that ended the connection before an exit code came; nil: none
+	Signal syscall.Signal // signal that ended the process or the command, or 0
+	Lost   error          // error that ended the connection before the exit code arrived, or nil
 }
 
 // Start logs in and runs a command for the user's login shell, without a
