@@ -98,7 +98,7 @@ func prune(dir string, now time.Time) {
 	delete(last, cachedName())
 	builds := slices.SortedFunc(maps.Keys(last), func(a, b string) int { return cmp.Compare(last[a], last[b]) })
 	for i, build := range builds {
-		if last[build] > keepLonger || last[build] > keepLately && i >= keepAlways-1 { // -1: this build is kept but not listed
+		if last[build] > keepLonger || last[build] > keepLately && i >= keepAlways-1 { // -1: this build is kept, too
 			for _, suffix := range []string{"", digestSuffix, packedSuffix} {
 				_ = os.Remove(filepath.Join(dir, build+suffix))
 			}
