@@ -39,7 +39,7 @@ const mostPairs = 1 << 12
 // most REM. Without that, such a launch would have the next one planned as a chain.
 func (l *Launch) Fit() (fit Fit, ok bool) {
 	var slopes []float64
-	var all [][]time.Duration // for each parent, when its children were up, since it began to start the first one
+	var all [][]time.Duration // for each parent: times from its first start of a child until each child was up
 	shortest := time.Duration(math.MaxInt64)
 	for _, list := range l.children() {
 		var ups []time.Duration
