@@ -82,7 +82,7 @@ func (r *reader) mounts() (mounts [groupKinds]string) {
 			switch words[2] {
 			case "cgroup2":
 				is = groupKind(kind) == unified
-			case "cpuset": // how it was before there were cgroups
+			case "cpuset": // a mount of the cpuset file system, which is older than cgroups
 				is = groupKind(kind) == legacySet
 			case "cgroup":
 				is = controller != "" && slices.Contains(strings.Split(words[3], ","), controller)

@@ -26,7 +26,7 @@ const (
 // Object is a part of a machine. Its CPUs are those that are online, allowed or
 // not.
 type Object struct {
-	ID   int        `json:"id"` // the kernel's number; -1: it has none, or this is a guess
+	ID   int        `json:"id"` // the kernel's number, or -1 if the kernel gives none or the object is guessed
 	CPUs cpuset.Set `json:"cpus"`
 }
 
@@ -34,7 +34,7 @@ type Object struct {
 type Memory struct {
 	Object
 	Bytes    uint64 `json:"memory_bytes"`
-	Distance []int  `json:"distances"` // to each of Machine.Memories, in its order; nil: not known. 10 is local
+	Distance []int  `json:"distances"` // distance to each of Machine.Memories, in its order; 10 is local; nil if unknown
 }
 
 // Machine is one node. The zero value is no machine; Read makes one with at
@@ -54,12 +54,12 @@ type Machine struct {
 	Cores    []Object   `json:"cores"`
 	Slower   cpuset.Set `json:"slower_cpus"` // CPUs of cores that are slower than others of this machine (hybrid)
 
-	Online cpuset.Set `json:"online_cpus"` // CPUs that run
+	Online cpuset.Set `json:"online_cpus"` // CPUs that are online
 	// Allowed are the CPUs of Online that cgroup and affinity leave to this process; never empty.
 	Allowed     cpuset.Set `json:"allowed_cpus"`
 	AllowedMems cpuset.Set `json:"allowed_numa_nodes"` // IDs of Memories that may be used; never empty
-	Quota       float64    `json:"quota_cpus"`         // CPUs' worth of time that cpu.max leaves; 0: no limit
-	MemoryLimit uint64     `json:"memory_limit_bytes"` // bytes that cgroups leave; 0: no limit
+	Quota       float64    `json:"quota_cpus"`         // CPU time limit of cpu.max in CPUs; 0 means no limit
+	MemoryLimit uint64     `json:"memory_limit_bytes"` // limit of the cgroups in bytes; 0 means no limit
 	Load        float64    `json:"load"`               // load average of the last minute; -1: not known
 
 	HCAs  []HCA  `json:"hcas"`
@@ -99,7 +99,7 @@ func (m *Machine) Objects(k Kind) []Object {
 // Place is where a device is attached.
 type Place struct {
 	NUMA int        `json:"numa_node"`  // ID of its NUMA node; -1: not known
-	CPUs cpuset.Set `json:"local_cpus"` // that the kernel calls local; may be empty
+	CPUs cpuset.Set `json:"local_cpus"` // CPUs that the kernel reports as local; may be empty
 	// addresses from the root bus to the device: "pci0000:40", "0000:40:03.0", "0000:41:00.0"; nil:
 	// it has none
 	PCI []string `json:"pci_path"`
@@ -109,22 +109,22 @@ type Place struct {
 type HCA struct {
 	Name string `json:"name"` // mlx5_0
 	Place
-	IWARP bool   `json:"iwarp"`     // an RNIC, which UCX, NCCL and MVAPICH2 do not drive as they do InfiniBand and RoCE
-	GUID  GUID   `json:"node_guid"` // of the node, which no other HCA has; zero: not known
+	IWARP bool   `json:"iwarp"`     // iWARP adapter, which UCX, NCCL and MVAPICH2 cannot use like InfiniBand and RoCE
+	GUID  GUID   `json:"node_guid"` // node GUID, which is unique to the HCA; zero if unknown
 	Ports []Port `json:"ports"`     // by number
 }
 
 // Port is one port of an HCA.
 type Port struct {
 	Number   int      `json:"number"`
-	State    string   `json:"state"`          // ACTIVE, DOWN, INIT, ARMED: the word alone
+	State    string   `json:"state"`          // ACTIVE, DOWN, INIT or ARMED, without the number in sysfs
 	Physical string   `json:"physical_state"` // LinkUp, Polling, Sleep, ...; empty: not known
 	Layer    string   `json:"link_layer"`     // InfiniBand or Ethernet; empty: not known
 	LID      uint32   `json:"lid"`            // 0: none, as on Ethernet
 	SMLID    uint32   `json:"sm_lid"`
 	LMC      uint8    `json:"lmc"`
 	Rate     float64  `json:"rate_gbps"` // Gb/s; 0: not known
-	GIDs     []GID    `json:"gids"`      // those that are not zero
+	GIDs     []GID    `json:"gids"`      // GIDs that are not zero
 	PKeys    []uint16 `json:"pkeys"`
 }
 

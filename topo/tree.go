@@ -6,7 +6,8 @@ import (
 	"ibrun/internal/cpuset"
 )
 
-// Index maps CPUs to objects of a list of disjoint objects. An element is an index in the list, or -1.
+// Index maps each CPU number to the index of the object with this CPU in a list of disjoint objects, or to -1 if no
+// object has it.
 type Index []int
 
 // NewIndex returns the index of a list of objects.
@@ -32,7 +33,7 @@ func (in Index) Of(cpu int) int {
 	return in[cpu]
 }
 
-// level is a list of disjoint objects with its Index.
+// level is a list of disjoint objects and the Index of the list.
 type level struct {
 	objects []Object
 	in      Index
@@ -136,8 +137,8 @@ func (r *reader) crosses(kind string, part Object, l level, what string, mayHold
 // order sorts objects as the tree has them, siblings by their lowest CPU.
 func (m *Machine) order() {
 	levels := [4]level{levelOf(m.Packages), levelOf(m.Objects(NUMA)), levelOf(m.L3s), levelOf(m.Cores)}
-	// A CPU's way has the lowest CPU of each object that contains it, the largest object first. The last element is the
-	// CPU itself.
+	// A CPU's way lists the lowest CPU of each object that contains the CPU, the largest object first. The
+	// last element is the CPU itself.
 	type way [len(levels) + 1]int
 	ways := make([]way, 0, m.Online.Len())
 	for cpu := range m.Online.All() {

@@ -11,7 +11,7 @@ import (
 type memory struct {
 	all    []topo.Memory
 	in     topo.Index
-	usable []int // indices in all
+	usable []int // indices in the list all
 }
 
 func newMemory(m *topo.Machine) *memory {
@@ -60,8 +60,9 @@ func (near *memory) of(cpus cpuset.Set) (mems cpuset.Set, interleave bool) {
 	return mems, mems.Len() > 1
 }
 
-// nearest returns the usable NUMA node at the least distance from another. Both are indices in all. Of several at the
-// same distance it returns the first. Distances that are not known are equal. One NUMA node at least must be usable.
+// nearest returns the usable NUMA node at the least distance from a given NUMA node. Both are indices in the list all.
+// If several have the same distance, it returns the first. Unknown distances are equal. At least one NUMA node must be
+// usable.
 func (near *memory) nearest(from int) int {
 	far := func(i int) int {
 		if d := near.all[from].Distance; i < len(d) {

@@ -141,9 +141,9 @@ func apportion(groups [][]piece, n, preferred int) (counts []int, ok bool) {
 // least sum of the squares of their sizes, and of equal ones the one with the
 // largest shares first.
 func join(groups [][]piece, n int) (all [][]piece) {
-	// best[left][i] divides the groups from i on into so many shares as left says.
+	// best[left][i] describes the best division of groups[i:] into left shares.
 	type division struct {
-		sum int // least sum of the squares of the sizes
+		sum int // least sum of the squares of the sizes of the shares
 		end int // index of the first group after the first share
 	}
 	const impossible = math.MaxInt / 2

@@ -7,8 +7,8 @@ import (
 	"testing/fstest"
 )
 
-// tree is a file system in memory. It does not follow links: rooted does. It makes a small fstest.MapFS for each call,
-// because one of all files would search all of them for each folder.
+// tree is a file system in memory. It does not follow links, which type rooted resolves. Each call makes a small
+// fstest.MapFS, because a MapFS of all files would search all of them for each folder.
 type tree struct {
 	nodes map[string]*fstest.MapFile // by path; "." is the root
 	under map[string][]string        // names in a folder, by its path
@@ -54,8 +54,8 @@ func (t *tree) put(name string, kind fs.FileMode, data []byte) error {
 	return nil
 }
 
-// part returns a file system with a node and the entries of its folder. If there is no such node, its calls fail with
-// fs.ErrNotExist.
+// part returns a file system with one node and, if the node is a folder, its entries. If the node does not exist, the
+// calls of the file system fail with fs.ErrNotExist.
 func (t *tree) part(name string) fstest.MapFS {
 	part := fstest.MapFS{name: t.nodes[name]}
 	for _, entry := range t.under[name] {

@@ -14,8 +14,8 @@ import (
 const fastLink = 100_000
 
 // ServesHwloc reports whether the result of HwlocXML can replace the topology that hwloc itself would read. It
-// returns false for a node with several HCAs with active ports or network interfaces of at least fastLink. Open MPI 5
-// looks in hwloc's tree for the one nearest to the rank, and the XML contains no devices.
+// returns false for a node that has several HCAs with active ports, or several network interfaces of at least fastLink.
+// Open MPI 5 searches hwloc's tree for the device nearest to the rank, and the XML contains no devices.
 func ServesHwloc(m *topo.Machine) bool {
 	fast := map[string]bool{} // devices by address
 	for i := range m.HCAs {
