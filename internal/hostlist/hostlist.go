@@ -131,7 +131,7 @@ func (e *Entry) options(tail, item string) (err error) {
 	return nil
 }
 
-// parseSlots parses a number of slots. Host is the host or item that it is for, as an error shows it.
+// parseSlots parses a number of slots. host is the host or list item that an error names.
 func parseSlots(slots, host string) (uint32, error) {
 	n, err := strconv.ParseUint(slots, 10, 32)
 	if err != nil || n < 1 || n > 1<<24 {

@@ -43,11 +43,11 @@ func (l Layout) Ordered(order []Stretch) (ordered Layout, ok bool) {
 	return l, true
 }
 
-// covers reports whether the stretches in order give each node as many ranks as it has.
+// covers reports whether the stretches in order give each node as many ranks as the layout l does.
 func (l Layout) covers(order []Stretch) bool {
 	// The changes up to a node add up to 0 if it has the right number of ranks. This holds for all nodes only if each
 	// change is 0.
-	changes := map[NodeIndex]int64{} // ranks of stretches minus ranks of l, from this node on
+	changes := map[NodeIndex]int64{} // by node: change of (ranks in stretches minus ranks in l) at this node
 	for _, s := range order {
 		changes[s.Node] += int64(s.Ranks)
 		changes[s.Node+NodeIndex(s.Nodes)] -= int64(s.Ranks)

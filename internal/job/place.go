@@ -160,8 +160,8 @@ func (n Nodes) skip(slots uint64) (Nodes, error) {
 	return NewNodes(0, out), nil
 }
 
-// fill gives each node the minimum number of ranks. It then gives each node in turn ranks up to its weight, until none
-// are left.
+// fill gives each node the minimum number of ranks. It then gives each node in turn ranks up to its weight, until all
+// ranks are placed.
 func (n Nodes) fill(ranks, minimum uint64, weight func(Run) uint64) Nodes {
 	left := ranks - minimum*uint64(n.Len())
 	var out []Run

@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// SlotRun assigns a number to the slots [First, End) of a job, such as the number of the fence in which their ranks
-// have put their newest values.
+// SlotRun assigns the same number to all slots of a job from First up to, but not including, End. For example, the
+// number identifies the fence in which the ranks of these slots have put their newest values.
 type SlotRun struct {
 	First, End Slot
 	Number     uint32
 }
 
-// JoinRuns returns runs in order, with those merged that touch and have the same number. It sorts the slice runs. Runs
-// must not overlap.
+// JoinRuns returns runs sorted by slot. Adjacent runs with the same number are merged. JoinRuns sorts the slice runs in
+// place. The runs must not overlap.
 func JoinRuns(runs []SlotRun) (joined []SlotRun) {
 	slices.SortFunc(runs, func(a, b SlotRun) int { return cmp.Compare(a.First, b.First) })
 	for _, r := range runs {
@@ -26,8 +26,8 @@ func JoinRuns(runs []SlotRun) (joined []SlotRun) {
 	return joined
 }
 
-// UpdateRuns returns old with the numbers of the slots in fresh replaced. Both lists must be in order, without
-// overlaps. The result is so, too.
+// UpdateRuns returns old with the numbers of the slots in fresh replaced. Both lists must be sorted by slot and
+// must not have overlaps. The result is also sorted and without overlaps.
 func UpdateRuns(old, fresh []SlotRun) []SlotRun {
 	all := slices.Clone(fresh)
 	next := 0
@@ -48,7 +48,7 @@ func UpdateRuns(old, fresh []SlotRun) []SlotRun {
 	return JoinRuns(all)
 }
 
-// FindRun returns the number of a slot in runs, which are in order. It returns ok == false if no run has the slot.
+// FindRun returns the number of a slot. The runs must be sorted by slot. ok is false if no run contains the slot.
 func FindRun(runs []SlotRun, slot Slot) (number uint32, ok bool) {
 	i, _ := slices.BinarySearchFunc(runs, slot+1, func(r SlotRun, end Slot) int { return cmp.Compare(r.End, end) })
 	if i == len(runs) || runs[i].First > slot {

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSlotRuns requires that runs are joined, updated and found as if the number of each slot were kept alone.
+// TestSlotRuns requires that JoinRuns, UpdateRuns and FindRun give the same numbers as a list with one number per slot.
 func TestSlotRuns(t *testing.T) {
 	runs := JoinRuns([]SlotRun{{4, 6, 3}, {0, 4, 3}, {9, 10, 2}, {6, 7, 4}})
 	require.Equal(t, []SlotRun{{0, 6, 3}, {6, 7, 4}, {9, 10, 2}}, runs)

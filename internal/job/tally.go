@@ -54,11 +54,11 @@ var CountNames = [Counts]string{
 
 // LevelTally counts the questions that agents of one tree level were asked.
 type LevelTally struct {
-	Asked   uint64 `json:"asked"`   // asked by ranks and neighbours
-	Hit     uint64 `json:"hit"`     // answered from the cache
-	Own     uint64 `json:"own"`     // answered from the agent's own ranks
-	Merged  uint64 `json:"merged"`  // joined a question in flight
-	Relayed uint64 `json:"relayed"` // passed on
+	Asked   uint64 `json:"asked"`   // questions from ranks and neighbours
+	Hit     uint64 `json:"hit"`     // questions answered from the cache
+	Own     uint64 `json:"own"`     // questions answered with values of the agent's own ranks
+	Merged  uint64 `json:"merged"`  // questions that wait for the answer to an equal one in flight
+	Relayed uint64 `json:"relayed"` // questions passed on to another agent
 }
 
 // MaxLevels bounds the levels that are counted apart: deeper ones count as the last.

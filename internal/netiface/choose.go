@@ -89,7 +89,8 @@ func parsePrefix(word string) (netip.Prefix, bool) {
 	return netip.PrefixFrom(a, a.BitLen()), err == nil
 }
 
-// find returns the first address that fits, IPv4 before IPv6 on each link. The Reason of the Choice ends with reason.
+// find returns the first address for which fits returns true. It tries IPv4 before IPv6 on each link. The Reason of the
+// Choice ends with reason.
 func find(links []Link, reason string, fits func(Link, netip.Addr) bool) (Choice, bool) {
 	for _, l := range links {
 		if !l.Up {

@@ -18,7 +18,7 @@ type reader struct {
 
 // ParkedReader returns a reader of f whose Read waits in Go's poller, so that no thread blocks. f stays in blocking
 // mode. Only this reader may read f. If f cannot be polled, for example because it is a regular file, ParkedReader
-// returns f itself, whose Read blocks a thread.
+// returns f itself, and a Read of f then blocks a thread.
 func ParkedReader(f *os.File) io.Reader {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {

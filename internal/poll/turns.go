@@ -29,7 +29,7 @@ const (
 	longestStandBy = 16 * standBy
 )
 
-// NewTurn returns a Turn in which the turn to read is the owner's.
+// NewTurn returns a Turn in which the owner is the first to read.
 func NewTurn() *Turn {
 	t := &Turn{free: make(chan struct{}, 1), vacant: make(chan struct{}), over: make(chan struct{}),
 		began: time.Now()}

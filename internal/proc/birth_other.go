@@ -29,7 +29,7 @@ func fork(c Cmd, files []int) (pid int, b *birth, err error) {
 	if pid, err = syscall.ForkExec(c.Path, c.Argv, attr); err != nil {
 		return 0, nil, &os.PathError{Op: "exec", Path: c.Path, Err: err}
 	}
-	for _, l := range c.Limits { // a process that is not held may run for a moment without them
+	for _, l := range c.Limits { // without Hold, the program may run briefly before its limits are set
 		_ = unix.Prlimit(pid, l.Resource, &unix.Rlimit{Cur: l.Soft, Max: l.Hard}, nil)
 	}
 	return pid, nil, nil

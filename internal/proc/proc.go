@@ -39,7 +39,7 @@ type Cmd struct {
 	// Orphan lets the process outlive this one; otherwise it is killed with it.
 	Orphan bool
 	Most   time.Duration // that its start may take; 0: as long as it likes
-	Hold   bool          // leaves it stopped before the first instruction of its program
+	Hold   bool          // stop the process before the first instruction of its program
 	Limits []RLimit      // limits of the program that differ from this process's own
 }
 

@@ -51,7 +51,7 @@ func Replace(path string) (*os.File, error) {
 	return prepared(path, func(f *os.File) error { return f.Truncate(0) })
 }
 
-// Continue is Create for a file that is written from its end on.
+// Continue is like Create, but positions the file at its end, so that writes append to it.
 func Continue(path string) (*os.File, error) {
 	return prepared(path, func(f *os.File) error {
 		_, err := f.Seek(0, io.SeekEnd)
@@ -59,7 +59,8 @@ func Continue(path string) (*os.File, error) {
 	})
 }
 
-// prepared calls Create, and then prepare if the file is regular. A pipe or a device has neither content nor an end.
+// prepared calls Create, and then calls prepare if the file is regular. Pipes and devices cannot be truncated or
+// positioned.
 func prepared(path string, prepare func(*os.File) error) (*os.File, error) {
 	f, err := Create(path)
 	if err != nil {
