@@ -34,7 +34,7 @@ type Object struct {
 type Memory struct {
 	Object
 	Bytes    uint64 `json:"memory_bytes"`
-	Distance []int  `json:"distances"` // distance to each of Machine.Memories, in its order; 10 is local; nil if unknown
+	Distance []int  `json:"distances"` // distance to each of Machine.Memories; 10 is local; nil if unknown
 }
 
 // Machine is one node. The zero value is no machine; Read makes one with at
