@@ -8,9 +8,9 @@
 //	running: barrier, barrier0 and ending become collectives of the job; print, scanf and CCS requests do not
 //	ending --Release--> released: the connection is closed, and the exit status of the program is ignored
 //
-// The package performs no I/O and starts no goroutine; the loop of the agent calls the Server. The owner refuses
-// connections of other users, and maps a PE to the rank to which a request is sent. docs/dev/decisions/0029-charm.md
-// has the design.
+// The package performs no I/O and starts no goroutine; the loop of the agent calls the Server. The agent must refuse
+// connections of other users, and must map the PE of a CCS request to the rank that gets the request.
+// docs/dev/decisions/0029-charm.md has the design.
 package charm
 
 import (

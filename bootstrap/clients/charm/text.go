@@ -208,7 +208,7 @@ func (s *Server) end(r *rank) {
 		return
 	}
 	var parcels []rankwire.Parcel
-	for i := range s.ranks { // the code of this node's last rank that has one
+	for i := range s.ranks { // the last exit code that is not 0 replaces the earlier ones
 		if code := s.ranks[i].code; code != 0 {
 			parcels = []rankwire.Parcel{{From: r.slot, To: rankwire.Everyone, Value: []byte{code}}}
 		}

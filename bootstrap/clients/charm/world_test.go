@@ -173,8 +173,8 @@ func typeOfFrame(b []byte) (string, bool) {
 	return name, name != "" && name[0] >= 'a' && name[0] <= 'z'
 }
 
-// testInitNode returns the data of initnode in a generation. The data port of a process is 4000 more than its number,
-// and it has guessed its address.
+// testInitNode returns the data of the initnode message of a process in generation g. Its data port is 4000 plus the
+// number of the process, and its address is 192.0.2.1.
 func testInitNode(g Generation, process uint32) []byte {
 	words := map[Generation][]uint32{
 		Gen65: {process, 0, 4000 + process, 0}, Gen67: {process, 0, 0, 4000 + process, 0},
@@ -187,7 +187,7 @@ func testInitNode(g Generation, process uint32) []byte {
 	return append(b, 192, 0, 2, 1)
 }
 
-// start lets all processes say initnode, and returns w.
+// start makes all processes send initnode in the form of generation g, and returns w.
 func (w *world) start(g Generation) *world {
 	for slot := range job.Slot(w.job.Size) {
 		w.sends(slot, InitNode, testInitNode(g, uint32(w.job.Layout.Rank(slot)))...)
@@ -195,7 +195,7 @@ func (w *world) start(g Generation) *world {
 	return w
 }
 
-// A trace is all that happens in a job of two nodes, from initnode to the end, in each generation.
+// TestTraces compares the trace of a job on two nodes, from initnode to the end, with a file for each generation.
 func TestTraces(t *testing.T) {
 	for _, g := range []Generation{Gen65, Gen67, Gen69} {
 		w := newWorld(2, 2, nil).start(g)

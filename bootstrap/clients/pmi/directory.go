@@ -4,14 +4,14 @@ import (
 	"ibrun/internal/job"
 )
 
-// directory is who has put which key, and in which fence, as all fences so far
-// have listed it. The zero value is empty.
+// directory records for each key the rank that put its newest value, and the number of the fence that listed the value.
+// The zero value is empty.
 type directory struct {
-	sets  map[shape][]job.SlotRun // by shape, in order of slots; Number is the fence of the newest values
+	sets  map[shape][]job.SlotRun // ranks that put keys of a shape, in order of slots; Number is their newest fence
 	whole map[string]place
 }
 
-// place is where the newest value of a key is.
+// place identifies the newest value of a key: the rank that put it, and the fence that listed it.
 type place struct {
 	slot  job.Slot
 	fence uint32

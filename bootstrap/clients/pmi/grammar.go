@@ -262,7 +262,7 @@ func (e *Engine) ring(c *command, m message) {
 
 func (e *Engine) fence(c *command, _ message) { e.ask(c, Fence{}) }
 
-// service returns the name of the service in m. bad is the reason to refuse the name, or empty.
+// service returns the name of the service in m. If the name is invalid, bad is the reason; otherwise bad is empty.
 func (e *Engine) service(m message) (name, bad string) {
 	name = cmp.Or(m.value("service"), m.value("name"))
 	if name == "" || len(name) > MaxValue {

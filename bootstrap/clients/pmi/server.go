@@ -84,12 +84,12 @@ type client struct {
 	call   uint32 // that it came by; 0: by its descriptor
 	known  bool   // slot is known
 	engine *Engine
-	op     uint32   // number of fences and rings that it has joined
-	ring   *Ring    // ring that it waits for; nil if it waits for a fence or for nothing
-	fences uint32   // number of fences that it has joined
-	fresh  []string // keys that it has put since the last fence
-	wants  string   // key of its waiting get; empty if no get waits
-	over   bool     // further input is ignored, or the client has ended
+	op     uint32   // number of fences and rings that the client has joined
+	ring   *Ring    // ring that the client waits for; nil if it waits for a fence or for nothing
+	fences uint32   // number of fences that the client has joined
+	fresh  []string // keys that the client has put since its last fence
+	wants  string   // key of the get that waits for a value; empty if none waits
+	over   bool     // the client has ended, or its further input is ignored
 	counts job.Tally
 }
 

@@ -11,15 +11,15 @@ import (
 	"ibrun/internal/job"
 )
 
-// policy says what comes down with a fence (docs/dev/decisions/0008-lazy-values.md,
+// policy defines which values each node receives when a fence completes (docs/dev/decisions/0008-lazy-values.md,
 // docs/dev/decisions/0031-measured-choices.md).
 type policy uint8
 
 const (
-	alone  policy = iota // nothing, because the job has one node
+	alone  policy = iota // no values, because the job has only one node
 	eager                // all values
-	lazy                 // a listing; values are asked for
-	learns               // the values of ranks that put few bytes, and a listing of the others'
+	lazy                 // only a list of keys; a value is requested when a rank gets it
+	learns               // the values of ranks that put few bytes, and a list of all other keys
 )
 
 // What a parcel of a fence holds: its first byte.
@@ -270,7 +270,7 @@ func (h *Server) fetched(m rankwire.Answer) {
 	found := m.What == rankwire.Found
 	if found {
 		digits, _, _ := strings.Cut(m.Key, " ")
-		fence, _ := strconv.ParseUint(digits, 10, 32) // kvsKey wrote it
+		fence, _ := strconv.ParseUint(digits, 10, 32) // cannot fail: kvsKey formatted the number
 		h.keep(waiting[0].wants, kept{m.Value, uint32(fence)})
 		h.answered++
 		h.bytes += len(m.Key) + len(m.Value)

@@ -20,7 +20,7 @@ func (c *cluster) put(rank uint32, key, value string) {
 	require.Contains(c.t, c.speak(rank, "cmd=put kvsname=kvs_j key=%s value=%s\n", key, value), "rc=0")
 }
 
-// putAll lets each rank put a key that has its number, and all pass a fence.
+// putAll makes each rank put a key that contains the rank's number, and completes a fence of all ranks.
 func (c *cluster) putAll(keyFormat, value string) {
 	c.t.Helper()
 	for rank := range c.job.Size {

@@ -18,7 +18,7 @@ type Body interface {
 	write(w *writer, e *Engine) error
 }
 
-// Values answers a Get: Pairs are keys and values of the process Of.
+// Values is the answer to a Get. Pairs contains keys and values that the process Of has put.
 type Values struct {
 	Of    Proc
 	Pairs Pairs

@@ -24,7 +24,7 @@ var grammar = map[command]*row{
 	cmdGet:      {name: "get", parse: parseGet},
 	cmdFinalize: {name: "finalize", parse: func(*reader) Request { return Finalize{} }},
 	cmdPublish: {name: "publish", parse: func(r *reader) Request {
-		r.topU32() // the user ID that the client claims
+		r.topU32() // skip the user ID that the client claims
 		p := Publish{Attrs: topList[Attr](r)}
 		p.Range = choice(p.Attrs, keyRange, RangeSession)
 		p.Persistence = choice(p.Attrs, keyPersistence, PersistSession)
@@ -43,7 +43,7 @@ var grammar = map[command]*row{
 		return Unpublish{Keys: topCounted[Text](r), Range: choice(topList[Attr](r), keyRange, RangeSession)}
 	}},
 	cmdSpawn: {name: "spawn", parse: func(r *reader) Request {
-		topList[Attr](r) // attributes of the whole job
+		topList[Attr](r) // skip the attributes of the whole job
 		return Spawn{topList[App](r)}
 	}},
 	cmdConnect:    {name: "connect", parse: func(r *reader) Request { return Connect(parseFence(r)) }},
@@ -62,12 +62,12 @@ var grammar = map[command]*row{
 	}},
 	cmdLog: {name: "log", parse: func(r *reader) Request {
 		r.count(1)
-		r.u64() // time, in seconds since 1970
+		r.u64() // skip the time, in seconds since 1970
 		entries := topList[Attr](r)
 		return Log{Stdout: texts(entries, keyLogStdout), Stderr: texts(entries, keyLogStderr)}
 	}},
 	cmdJobControl: {name: "job control", empty: Attributes{}, parse: func(r *reader) Request {
-		topList[Proc](r) // targets: the client itself, or none
+		topList[Proc](r) // skip the targets, which are the client itself or empty
 		c := Cleanup{}
 		if !c.wanted(topList[Attr](r)) {
 			return nil
@@ -120,7 +120,7 @@ func topList[T item[T]](r *reader) List[T] {
 // topCounted reads a number, and that many items with a count each.
 func topCounted[T item[T]](r *reader) List[T] { return readCounted[T](r, r.topNumber()) }
 
-// parseFence reads the fields of a Fence, which a Connect and a Disconnect have, too.
+// parseFence reads the fields of a Fence. A Connect and a Disconnect have the same fields.
 func parseFence(r *reader) Fence {
 	return Fence{Procs: topList[Proc](r), Timeout: seconds(topList[Attr](r))}
 }

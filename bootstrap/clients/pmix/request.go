@@ -87,8 +87,8 @@ type Notify struct {
 	Attrs List[Attr]
 }
 
-// Cleanup names files and folders that are to be removed when the client ends. The owner must check
-// that they are the user's. Body: Attrs.
+// Cleanup names files and folders that must be removed when the client ends. The server must check that they belong to
+// the user. Body: Attrs.
 type Cleanup struct {
 	Paths   []Path
 	Ignored []string // names that stay

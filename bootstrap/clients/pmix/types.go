@@ -55,7 +55,7 @@ const (
 // maxDepth is how deeply values may be nested. Clients need 3: an array in an attribute of a query.
 const maxDepth = 8
 
-// scalar reads an item of type t and returns its number. A number from 2^63 on becomes negative. If the
+// scalar reads an item of type t and returns its number. A number of 2^63 or more becomes negative. If the
 // items of t are not single numbers, scalar reads nothing and returns ok == false.
 func (r *reader) scalar(t Type) (n int64, ok bool) {
 	switch t {
@@ -79,7 +79,7 @@ func (r *reader) scalar(t Type) (n int64, ok bool) {
 		n = int64(r.size())
 	case TypeInt:
 		n = int64(r.integer())
-	case TypeUint: // clients write it as an int
+	case TypeUint: // clients encode a uint as an int
 		n = int64(uint32(r.integer()))
 	case TypePID:
 		n = int64(r.pid())

@@ -86,8 +86,8 @@ const (
 	maxPiece  = 16 << 10
 )
 
-// print prints texts of a rank to the user. stream is 1 for standard output and 2 for standard error. It
-// drops texts beyond maxLogged bytes of the rank.
+// print prints texts of a rank to the user. stream is 1 for standard output and 2 for standard error. print drops a
+// text that would bring the total of the rank's texts above maxLogged bytes.
 func (s *Server) print(r *rank, stream uint8, texts []string) {
 	for _, text := range texts {
 		if text == "" || r.logged+len(text) > maxLogged {

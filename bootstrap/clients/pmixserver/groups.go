@@ -27,10 +27,10 @@ type groups struct {
 	bytes     int
 }
 
-// group is one whose members have something for each other.
+// group represents a PMIx group whose members of this node exchange attributes.
 type group struct {
 	name   string
-	values frame.Encoder // of each such member: its slot and an encoded array of attributes
+	values frame.Encoder // slot and encoded attributes of each member that has attributes
 	left   int           // members of this node that have not destructed the group
 }
 

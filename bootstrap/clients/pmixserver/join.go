@@ -49,7 +49,7 @@ func (s *Server) join(c *conn, tag uint32, q pmix.Join) {
 	}
 }
 
-// refusal returns why another program of the rank cannot join, or "" if it can.
+// refusal returns the reason why another program of the rank cannot join, or "" if it can.
 func (r *rank) refusal() string {
 	switch {
 	case r.over:
@@ -64,14 +64,14 @@ func (r *rank) refusal() string {
 	return ""
 }
 
-// serve answers the Join of a client, whose other requests are then served.
+// serve accepts the Join of a client. From then on, the server answers the client's other requests.
 func (s *Server) serve(c *conn) {
 	c.rank.open++
 	s.status(waiter{c, c.join}, pmix.Done)
 }
 
-// leave handles the end of a client: it has finalized, or its connection has closed. If it was the last
-// open client of the rank and all of them finalized, the rank leaves the job.
+// leave handles a client that has finalized, or whose connection has closed. If the rank has no open client left and
+// all its clients have finalized, the rank leaves the job.
 func (s *Server) leave(c *conn, finalized bool) {
 	was := c.rank != nil && !c.over && (finalized || c.engine.Open())
 	if !finalized {
@@ -101,7 +101,7 @@ func (s *Server) leave(c *conn, finalized bool) {
 	}
 }
 
-// Closed handles the end of the connection with the number call.
+// Closed must be called when the connection with the number call has closed. It returns the effects to perform.
 func (s *Server) Closed(call uint32) []Effect {
 	if c := s.conns[call]; c != nil {
 		s.leave(c, false)

@@ -174,7 +174,7 @@ func (s *Server) placeOf(slot job.Slot) pmix.RankPlace {
 	return p
 }
 
-// placeAttrs returns the attributes of a place. ok reports whether key is one of them.
+// placeAttrs returns the attributes of p. ok reports whether one of them has the given key.
 func placeAttrs(p pmix.RankPlace, key string) (attrs []pmix.Attr, ok bool) {
 	attrs = p.Attrs()
 	return attrs, slices.ContainsFunc(attrs, func(a pmix.Attr) bool { return a.Key == key })

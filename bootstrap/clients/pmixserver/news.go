@@ -31,7 +31,7 @@ func appendRuns(b []byte, runs []job.SlotRun) []byte {
 	return w
 }
 
-// parseRuns decodes what appendRuns has appended. It returns the runs before the first invalid one.
+// parseRuns decodes runs that appendRuns has encoded. It returns the runs before the first invalid one.
 func parseRuns(b []byte) (runs []job.SlotRun) {
 	at := uint64(0)
 	for r := frame.NewDecoder(b, math.MaxInt); len(r.Rest()) > 0; {

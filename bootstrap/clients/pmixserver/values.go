@@ -47,7 +47,7 @@ func (b blob) key() string { return fmt.Sprintf("x %d.%d", b.epoch, b.number) }
 
 // values are a node's Gets that wait.
 type values struct {
-	newest      []job.SlotRun // slots that have put more than one blob; Number is that of the newest blob
+	newest      []job.SlotRun // slots that have put more than one blob; Number is the number of their newest blob
 	newestEpoch uint16
 	asked       map[string][]asking // by slot and key: for values of other nodes
 	parked      []getter            // for commits of this node's ranks
