@@ -18,7 +18,7 @@ import (
 // Values of Joined.How.
 const (
 	JoinedTaken  uint8 = iota // the agent of the job has accepted the link, and its sender is the new parent
-	JoinedNobody              // no agent of the job runs on the node, or it has not answered
+	JoinedNobody              // no agent of the job runs on the node, or the agent has not answered
 	JoinedOther               // the agent has refused the link: its parent is nearer to the root than the sender
 )
 
@@ -104,7 +104,7 @@ func floorsInOrder(floors []RankFloor, everyone uint16) error {
 	return nil
 }
 
-// restartEpoch reports whether epoch belongs to a rank that was restarted, and to the first program of that start.
+// restartEpoch reports whether epoch identifies the first program that a rank has run after a restart.
 func restartEpoch(epoch uint16) bool { return job.StartOf(epoch) > 0 && job.ProgramOf(epoch) == 1 }
 
 // areBlocks reports whether each value can be an encoded node block (fabric.Block), which has at most
@@ -118,13 +118,15 @@ func areBlocks(values frame.Values) bool {
 	return true
 }
 
-// nodesInOrder returns a function that checks one list of NodeSpans. It must be called once for each span, in order.
+// nodesInOrder returns a function that checks the order of one list of NodeSpans. The function must be called with each
+// span in turn.
 func nodesInOrder() func(NodeSpan) error {
 	check := frame.InOrder(job.MaxNodes)
 	return func(s NodeSpan) error { return check(uint32(s.First), s.Count) }
 }
 
-// endingsInOrder returns a function that checks one list of Endings. It must be called once for each run, in order.
+// endingsInOrder returns a function that checks the order of one list of Endings. The function must be called with each
+// run in turn.
 func endingsInOrder() func(job.StatusRun) error {
 	next := uint64(0)
 	return func(s job.StatusRun) error {
@@ -138,8 +140,8 @@ func endingsInOrder() func(job.StatusRun) error {
 	}
 }
 
-// membersInOrder returns a function that checks one list of MemberSpans. It must be called once for each span, in
-// order.
+// membersInOrder returns a function that checks the order of one list of MemberSpans. The function must be called with
+// each span in turn.
 func membersInOrder() func(MemberSpan) error {
 	members, last := uint64(0), MemberSpan{}
 	return func(s MemberSpan) error {

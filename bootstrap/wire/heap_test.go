@@ -16,8 +16,8 @@ import (
 
 func TestHeap(t *testing.T) { suite().Heap(t, 1<<18) }
 
-// dense maps a kind to a function that returns messages of about size encoded bytes that take the most memory when they
-// are decoded (frametest.Suite.Dense).
+// dense maps a kind to a function that returns messages of that kind. Each has an encoded form of about size bytes, and
+// takes as much memory as possible when it is decoded (frametest.Suite.Dense).
 var dense = map[frame.Kind]func(size int) []frame.Message{
 	KindLaunch: denseLaunches,
 	KindOffspring: func(size int) []frame.Message {

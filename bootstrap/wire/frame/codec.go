@@ -29,8 +29,8 @@ func (w *Encoder) U64(n uint64) { w.Uint(n) }
 // Next writes n+1. If n is 1<<32-1, which stands for no value, n+1 overflows to 0, which takes one byte.
 func (w *Encoder) Next(n uint32) { w.U32(n + 1) }
 
-// Time writes t in microseconds plus 1, rounded down, and at most maxTime. It writes 0 if t is negative, which stands
-// for never.
+// Time writes t in microseconds plus 1, rounded down, and at most maxTime. A negative t stands for
+// never and is written as 0.
 func (w *Encoder) Time(t time.Duration) {
 	if t < 0 {
 		w.Uint(0)
@@ -181,7 +181,7 @@ func (r *Decoder) Bool() bool {
 	return b == 1
 }
 
-// Bytes reads a length and so many bytes. The result shares the memory of the payload.
+// Bytes reads a length n and then n bytes. The result shares the memory of the payload.
 func (r *Decoder) Bytes() []byte {
 	n := r.Uint(math.MaxInt32)
 	if n > uint64(len(r.rest)) {
@@ -196,7 +196,7 @@ func (r *Decoder) Bytes() []byte {
 	return b
 }
 
-// Text reads a length and so many bytes of a text.
+// Text reads a length n and then a text of n bytes.
 func (r *Decoder) Text() string {
 	b := r.Bytes()
 	if r.Charge((len(b) + wordSize - 1) &^ (wordSize - 1)); r.err != nil {
@@ -219,7 +219,7 @@ func (r *Decoder) Count() int {
 	return int(n)
 }
 
-// Texts reads a count and so many texts.
+// Texts reads a count n and then n texts.
 func (r *Decoder) Texts() []string {
 	list := NewSlice[string](r)
 	for i := range list {
@@ -228,8 +228,8 @@ func (r *Decoder) Texts() []string {
 	return list
 }
 
-// NewSlice reads a count and returns a slice of so many zero values, into which the caller must read the elements. Use
-// a List instead if there are many elements, or if they are kept for long.
+// NewSlice reads a count n and returns a slice of n zero values, into which the caller must read the elements. Use a
+// List instead if there can be many elements, or if the caller keeps them for long.
 func NewSlice[T any](r *Decoder) []T {
 	n := r.Count()
 	r.Charge(n * int(reflect.TypeFor[T]().Size()))

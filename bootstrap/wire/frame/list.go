@@ -131,12 +131,12 @@ func (l List[T, C]) Encode(w *Encoder) {
 	}
 }
 
-// DecodeList reads a list. If check is not nil, it is called with each element, and the list is refused if it returns
-// an error.
+// DecodeList reads a list from r. If check is not nil, DecodeList calls it with each element in turn. An error of check
+// becomes the error of r.
 func DecodeList[T any, C Codec[T]](r *Decoder, check func(T) error) (l List[T, C]) {
 	n := r.Count()
 	room, from := r.room, r.rest
-	r.room = math.MaxInt // an element is gone when it has been looked at
+	r.room = math.MaxInt // no limit: each decoded element is garbage after check
 	var c C
 	for range n {
 		v := c.Decode(r)

@@ -51,7 +51,7 @@ func OpenChannel(ctx context.Context) (*Channel, Welcome, error) {
 			fmt.Errorf("descriptor %d of %s is not an agent's; was it closed by a program in between?", fd, ChannelVariable)
 	}
 	os.Unsetenv(ChannelVariable)
-	os.Unsetenv("PMI_FD") // it has the number of the same descriptor, for programs that use PMI
+	os.Unsetenv("PMI_FD") // PMI_FD has the number of the same descriptor, for programs that use PMI
 	return NewChannel(ctx, os.NewFile(uintptr(fd), "agent"))
 }
 

@@ -11,8 +11,8 @@ import (
 
 func TestHeap(t *testing.T) { suite().Heap(t, 1<<18) }
 
-// dense maps a kind to a function that returns messages of about size encoded bytes that take the most memory when they
-// are decoded (frametest.Suite.Dense).
+// dense maps a kind to a function that returns messages of that kind. Each has an encoded form of about size bytes, and
+// takes as much memory as possible when it is decoded (frametest.Suite.Dense).
 var dense = map[frame.Kind]func(size int) []frame.Message{
 	KindWelcome: func(size int) []frame.Message {
 		return []frame.Message{Welcome{Layout: frametest.ManyShares(size / 2)}}
@@ -30,7 +30,7 @@ var dense = map[frame.Kind]func(size int) []frame.Message{
 		return []frame.Message{Tally{&job.Tally{Levels: make([]job.LevelTally, job.MaxLevels)}}}
 	},
 	KindFailures: func(size int) []frame.Message {
-		spans := make([]SlotSpan, size/5) // with a gap between neighbours, as a list of spans requires
+		spans := make([]SlotSpan, size/5) // neighbours must be separated by a gap in a list of spans
 		for i := range spans {
 			spans[i] = SlotSpan{job.Slot(2 * i), 1}
 		}

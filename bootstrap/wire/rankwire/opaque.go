@@ -6,13 +6,15 @@ import (
 	"ibrun/internal/job"
 )
 
-// slotsInOrder returns a function that checks one list of SlotSpans. It must be called once for each span, in order.
+// slotsInOrder returns a function that checks the order of one list of SlotSpans. The function must be called with each
+// span in turn.
 func slotsInOrder() func(SlotSpan) error {
 	check := frame.InOrder(job.MaxRanks)
 	return func(s SlotSpan) error { return check(uint32(s.First), s.Count) }
 }
 
-// spawnable returns a function that checks the programs of one SpawnJob. It must be called once for each program.
+// spawnable returns a function that checks the programs of one SpawnJob. The function must be called with each program
+// in turn, because it adds up their ranks.
 func spawnable() func(Command) error {
 	total := uint64(0)
 	return func(c Command) error {
