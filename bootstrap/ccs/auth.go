@@ -10,9 +10,10 @@ import (
 	"strings"
 )
 
-// A server can require that a client proves that it knows a key. Both sign numbers of each other with SHA-1. The first
-// byte of these messages is 0x80, where an unsigned request has the first byte of its length. The client's messages are
-// on the left, those of the server on the right. Source: src/conv-ccs/ccs-auth.C and ccs-server.C of Charm++.
+// A server can require that a client proves that it knows a key. Client and server each sign a number that the other
+// one has chosen, with SHA-1. The client's messages begin with the byte 0x80. An unsigned request has the first byte of
+// its length in that place. The table shows the client's messages on the left and those of the server on the right.
+// Source: src/conv-ccs/ccs-auth.C and ccs-server.C of Charm++.
 //
 //	0x80 0 1 LEVEL s1     ->          a new client; s1, s2, s3, client and salt have 4 bytes each
 //	                      <- s2
@@ -22,7 +23,8 @@ import (
 //	0x80 0 0 LEVEL client s3 sign(salt, head) head data    ->      a request of that client
 //	                                                       <- sign(s3) length data
 //
-// Each request adds one to the client's salt, so nobody can send a recorded request again.
+// The server adds one to the client's salt after each valid request, so that it refuses a recorded request that is sent
+// again.
 
 // SignatureSize is the size of a signature in bytes.
 const SignatureSize = sha1.Size
@@ -102,7 +104,7 @@ const (
 	NewClient                  // a challenge
 )
 
-// Errors of Begins and of Clients.Check.
+// Begins and Clients.Check return these errors.
 var (
 	ErrUnsigned  = errors.New("it has no signature, and --ccs-auth wants one")
 	ErrNoKey     = errors.New("there is no key of its level")
@@ -111,8 +113,8 @@ var (
 	ErrNoClient  = errors.New("it is of no client that was challenged")
 )
 
-// Begins returns the kind of the message that begins with the 4 bytes first, and the key that its signature needs. The
-// error is ErrUnsigned, ErrNoKey or ErrProtocol.
+// Begins returns the kind of a client's first message, and the key that the message must be signed with. first has the
+// first 4 bytes of the message. The error is ErrUnsigned, ErrNoKey or ErrProtocol.
 func (keys Keys) Begins(first [4]byte) (kind AuthKind, key Key, err error) {
 	if first[0] < 0x20 {
 		if _, wanted := keys[0]; wanted {
@@ -130,7 +132,7 @@ func (keys Keys) Begins(first [4]byte) (kind AuthKind, key Key, err error) {
 	return SignedCall + AuthKind(first[2]), key, nil
 }
 
-// mostClients is the maximum number of clients in Clients. A further client replaces the oldest.
+// mostClients is the maximum number of clients in Clients. If there are so many, Add replaces the oldest one.
 const mostClients = 1024
 
 // Clients holds the clients that have proved that they know a key. The zero value is empty.
@@ -151,8 +153,8 @@ func (c *Clients) Add(salt uint32) (client uint32) {
 	return client
 }
 
-// Check verifies the signature s of a request with the given head from a client. If it is right, Check adds one to the
-// client's salt. The error is ErrNoClient or ErrSignature.
+// Check verifies the signature s of a request with the given head from a client. If s is valid, Check adds one to
+// the client's salt. The error is ErrNoClient or ErrSignature.
 func (c *Clients) Check(key Key, client uint32, head []byte, s Signature) error {
 	salt, ok := c.salts[client]
 	if !ok {
