@@ -52,7 +52,8 @@ type StandingRow struct {
 	Waits  string   `json:"waits,omitempty"`
 }
 
-// Names of states of a rank, in JSON and in text. The function name returns all names.
+// These constants are names of states of a rank, in JSON and in text. The function called name returns the names of all
+// states.
 const (
 	StandingWaits = "waits"
 	StandingOver  = "exited"
@@ -106,7 +107,7 @@ func ranksOf(l job.Layout, g rankwire.RankGroup) string {
 	}
 	for s := range g.Ranks.All() {
 		named += s.Count
-		if l.Plain() { // a span of slots is one of ranks, and a job may have millions of them
+		if l.Plain() { // slots and ranks have the same numbers, so that millions of ranks need no loop
 			word(job.Rank(s.First), job.Rank(s.End()-1))
 			continue
 		}
