@@ -15,8 +15,8 @@ func execute(name string, data any) string {
 	return b.String()
 }
 
-// templates contains one template for each kind of declaration, such as "message". It writes the Go code of a decl of
-// that kind. The template "vocabulary" writes the Vocabulary of a package, and "tables" writes the tables of
+// templates contains one template for each kind of declaration, such as "message". Such a template writes the Go code
+// of a declaration. The template "vocabulary" writes the Vocabulary of a package, and "tables" writes the tables of
 // docs/dev/protocol.md.
 var templates = template.Must(template.New("").Funcs(template.FuncMap{"base": base, "join": strings.Join}).Parse(`
 {{define "scalar"}}{{end}}{{define "opaque"}}{{end}}

@@ -12,8 +12,8 @@ import (
 // root is the path of the root of the repository, relative to the folder of this test.
 const root = "../.."
 
-// TestGeneratedFilesAreUpToDate requires that the generated files on disk are those that wiregen generates now. There
-// must be no generated file besides them.
+// TestGeneratedFilesAreUpToDate requires that the generated files on disk are equal to those that wiregen generates
+// now, and that no other generated file is on disk.
 func TestGeneratedFilesAreUpToDate(t *testing.T) {
 	files, err := generate(root)
 	require.NoError(t, err)
