@@ -49,8 +49,8 @@ func (c *controlSide) answer(request control.Request, put func(control.Response)
 	}
 }
 
-// askRanks performs the requests look, stacks and signal: the nodes of ranks report the state or the stacks of the
-// ranks, or send a signal to them.
+// askRanks performs the requests look, stacks and signal. It asks the nodes of the given ranks to report the state or
+// the stacks of these ranks, or to send a signal to them.
 func (c *controlSide) askRanks(r caller, ranks rankwire.SlotSpans) {
 	q := rankwire.Question{What: rankwire.LookAtRanks, PatienceMs: lookPatienceMs, Ranks: ranks,
 		Rows: min(r.Rows, rankwire.MaxRows)}
@@ -96,7 +96,7 @@ func (c *controlSide) attach(r caller, spans rankwire.SlotSpans) {
 		case <-r.gone:
 			return
 		case <-c.final:
-			over = true // send the rest of the output, then return
+			over = true // return after the rest of the output is sent
 		}
 		batch, lost := c.tap.take(wake)
 		for _, w := range batch {

@@ -19,8 +19,8 @@ import (
 	"ibrun/internal/job"
 )
 
-// ccsSide is the root's side of requests to programs of Charm++ (docs/dev/decisions/0029-charm.md). It asks the agent
-// of the first process once which process has which PEs.
+// ccsSide passes CCS requests from clients to a Charm++ program (docs/dev/decisions/0029-charm.md). Only the root has
+// one. It asks the agent of the first process once for the number of PEs, processing elements, of each process.
 type ccsSide struct {
 	loop    *loop
 	last    atomic.Uint32 // ID of the newest request
@@ -28,7 +28,7 @@ type ccsSide struct {
 
 	mu     sync.Mutex
 	layout job.Layout
-	pes    []uint32 // number of PEs of each process; nil: not asked yet
+	pes    []uint32 // number of PEs of each process; nil until the agent of the first process has replied
 }
 
 // ccsKey identifies a request by its ID and the rank that must reply to it.
@@ -113,7 +113,7 @@ func (s *ccsSide) answer(q ccs.Request, gone <-chan struct{}) ([]byte, error) {
 	return nil, fmt.Errorf("there is no PE %d: the program has %d", pe, all)
 }
 
-// ask performs the request ccs of a client of the control socket.
+// ask performs a request of type ccs that a client sent to the control socket.
 func (s *ccsSide) ask(r caller) {
 	pe := int32(-1)
 	if r.PE != nil {
@@ -136,7 +136,7 @@ const (
 	ccsPatience    = 30 * time.Second // that a client may take for its request, or for the reply
 )
 
-// ccsPort accepts TCP connections of clients of CCS that know nothing of ibrun.
+// ccsPort accepts TCP connections of ordinary CCS clients, which do not use the control socket of ibrun.
 type ccsPort struct {
 	*ccsSide
 	listener *net.TCPListener

@@ -100,8 +100,8 @@ func (l *loop) obeyCharm(effects []charm.Effect) {
 	}
 }
 
-// charmExited completes the event ev of a rank that is a program of Charm++. If the last message of the program
-// announced its end, ev gets the exit code in that message.
+// charmExited completes the exit event ev of a rank that runs a Charm++ program. If the last message of the program
+// announced its exit, charmExited sets the exit code in ev to the code in that message.
 func (l *loop) charmExited(ev *core.RankExited) {
 	l.obeyCharm(l.charm.Exited(ev.Rank, ev.Status.OK()))
 	if !l.charm.IsClient(ev.Rank) {

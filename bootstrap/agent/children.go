@@ -13,7 +13,8 @@ import (
 	"ibrun/internal/job"
 )
 
-// startChildren opens the sessions of l.starting. If the launcher is a resource manager, one step may open several.
+// startChildren opens the sessions of l.starting. If the launcher is a resource manager, one job step of it may open
+// several sessions.
 func (l *loop) startChildren() {
 	targets := make([]*remote.Target, len(l.starting))
 	for i, e := range l.starting {
@@ -148,7 +149,8 @@ func (l *loop) closeLink(k core.Link) {
 	}
 }
 
-// probe reads in a new goroutine what the kernel knows of the connection of the link k, and posts it as core.Probed.
+// probe reads the state of the TCP connection of the link k from the kernel, and posts it as core.Probed. It does so
+// in a new goroutine.
 func (l *loop) probe(k core.Link) {
 	s := l.sessions[k]
 	go func() {

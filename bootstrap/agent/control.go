@@ -21,7 +21,7 @@ type controlSide struct {
 	host     string
 	began    time.Time
 	tap      *Tap
-	state    atomic.Uint32 // index in states
+	state    atomic.Uint32 // index in the array states
 	tickets  atomic.Uint32 // the last ID of a query, a session or a change of size
 	queries  replies[uint32, rankwire.Standings]
 	changes  replies[uint32, core.ResizeTold]
@@ -31,9 +31,9 @@ type controlSide struct {
 	attached sync.WaitGroup // clients for which close waits
 
 	mu    sync.Mutex
-	execs map[uint32]*exec // by ID; removed when the programs have ended
+	execs map[uint32]*exec // orders for daemons by their IDs; removed when the daemons have ended
 	tool  tool
-	ended bool // close does not wait for new clients
+	ended bool // close was called, and does not wait for clients that connect later
 }
 
 // caller is a client of the control socket, or a tool, with the request that is being performed.
@@ -43,7 +43,8 @@ type caller struct {
 	gone <-chan struct{} // closed when the client disconnects
 }
 
-// done sends the last response. If why is not empty, the request was not performed.
+// done sends the last response to the request. If the request was not performed, why is the error message; otherwise
+// why is empty.
 func (r caller) done(why string) { _ = r.put(control.Response{Error: why, Done: true}) }
 
 // launching is the error in the response to a request that is only possible when all ranks run.
@@ -75,8 +76,8 @@ func (l *loop) listen(cfg RootConfig) *controlSide {
 // attachedPatience limits how long close waits for clients that still read output of ranks.
 const attachedPatience = time.Second
 
-// close closes the control socket, if there is one, and waits at most attachedPatience for clients that read the rest
-// of the output. All output must be in the tap. A nil controlSide is valid.
+// close closes the control socket, if it is open, and waits at most attachedPatience for clients that read the rest of
+// the output. All output must be in the tap before the call. A nil controlSide is valid.
 func (c *controlSide) close() {
 	if c == nil {
 		return
@@ -110,8 +111,8 @@ const (
 	stackPatienceMs = 60_000
 )
 
-// ask sends the query q to the nodes of the job and returns their replies, merged. The result is false if the client
-// has disconnected or the job has ended before.
+// ask sends the query q to the nodes of the job and returns their merged replies. It returns false if the client
+// disconnects or the job ends before the replies arrive.
 func (c *controlSide) ask(q rankwire.Question, gone <-chan struct{}) (rankwire.Standings, bool) {
 	ticket := c.tickets.Add(1)
 	replies, forget := c.queries.await(ticket)
@@ -126,7 +127,7 @@ func (c *controlSide) ask(q rankwire.Question, gone <-chan struct{}) (rankwire.S
 	return rankwire.Standings{}, false
 }
 
-// about returns a description of the job. The root knows it without a query to the nodes.
+// about returns a description of the job. It sends no query to the nodes.
 func (c *controlSide) about() *control.Job {
 	j, program := c.job.Load(), ""
 	if len(j.Programs) > 0 {

@@ -34,8 +34,8 @@ func (x *exec) take() (queue []wire.DaemonOutput, over *core.DaemonsOver) {
 	return queue, x.over
 }
 
-// update calls change with the locks of c and of the order id held, and wakes the goroutine that serves the caller of
-// the order. It does nothing if there is no such order.
+// update calls change for the order with the given ID while it holds the locks of c and of the order. It then wakes
+// the goroutine that serves the caller of the order. It does nothing if no order has this ID.
 func (c *controlSide) update(id uint32, change func(x *exec)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,7 +47,7 @@ func (c *controlSide) update(id uint32, change func(x *exec)) {
 	}
 }
 
-// over passes the end of all daemons of an order to the caller, and forgets the order.
+// over tells the caller that all daemons of an order have ended, and forgets the order.
 func (c *controlSide) over(e core.DaemonsOver) {
 	c.update(e.ID, func(x *exec) {
 		x.over = &e
@@ -81,7 +81,7 @@ func (c *controlSide) exec(r caller) {
 	})
 }
 
-// follow posts an order for daemons, and sends the caller what they report until they have ended.
+// follow posts an order for daemons, and sends their reports to the caller until all of them have ended.
 func (c *controlSide) follow(r caller, order func(ticket uint32) core.Event) {
 	if !c.stay() {
 		return

@@ -25,7 +25,7 @@ import (
 // it also stops reading from its link.
 const eventQueue = 256
 
-// loop holds the state of one agent, with its core.
+// loop holds the core of one agent and the state that connects it to the operating system.
 type loop struct {
 	core     *core.Core
 	began    time.Time
@@ -35,7 +35,7 @@ type loop struct {
 	ctx      context.Context
 	up       *link
 	sessions map[core.Link]*session
-	starting []core.StartChild // from the effects of the current event; opened when all are performed
+	starting []core.StartChild // children to start after all other effects of the current event are performed
 	starter  *remote.Starter
 	cores    cores
 	ranks    *spawn.Set
@@ -44,22 +44,22 @@ type loop struct {
 	charm    *charm.Server
 	charmJob *job.Job              // the job that charm serves
 	charmAt  *[4]byte              // IPv4 address of this node for Charm++ programs; nil until one starts
-	placed   *pmixserver.Placement // what spawn last reported of this node for PMIx; nil before
-	pending  []core.Event          // not passed to the core yet; empty while run waits
+	placed   *pmixserver.Placement // placement of this node's ranks for PMIx, from spawn; nil until spawn reports it
+	pending  []core.Event          // events that the core has not processed yet; empty while run waits
 	warn     func(string)
 	timed    bool           // report the CPU time of each session (job.LaunchOptions.Timed)
 	lines    bool           // the launcher may hold an agent's output until a line ends
 	path     string         // address by which the parent reached this node; empty if unknown
 	cutOff   bool           // this agent has closed the link to its parent
-	left     int            // exit code of an agent that has left its job; 0: it has not
+	left     int            // exit code of this agent if it has left its job; otherwise 0
 	helpers  sync.WaitGroup // goroutines that open sessions
 	root     *rootSide      // nil unless this is the root
 	tracer   *tracer        // nil without --trace-events, and on a node until Launch is received
 	jobID    string
 	reaped   bool                  // a reaper started this agent
-	handed   bool                  // Join was handled: this agent only passed its link on, and ends now
+	handed   bool                  // after the message Join, this agent passed its link to another agent, and ends
 	looks    *spawn.Looks          // nil until the first query about the ranks of this node
-	daemons  map[uint32]*daemonSet // by the ID of core.StartDaemons
+	daemons  map[uint32]*daemonSet // keyed by the ID of core.StartDaemons
 }
 
 func newLoop(ctx context.Context, cfg core.Config) *loop {
@@ -113,7 +113,7 @@ func (l *loop) fold() {
 	l.helpers.Wait()
 	for _, s := range l.sessions {
 		if s.remote != nil && s.remote.Managed() {
-			<-s.remote.Done() // it is killed if this process ends first; Kill limits the wait
+			<-s.remote.Done() // does not block forever, because the session ends or Kill ends it
 		}
 	}
 }

@@ -59,7 +59,7 @@ func Main() int {
 	l.up.drain(lastWords)
 	l.fold()
 	if l.reaped {
-		_ = syscall.Kill(os.Getppid(), syscall.SIGCONT) // it may be stopped, and nobody else would continue it
+		_ = syscall.Kill(os.Getppid(), syscall.SIGCONT) // continue the reaper if it is stopped
 	}
 	if l.cutOff {
 		return remote.CutOff
@@ -127,8 +127,8 @@ func (l *loop) watchSignals() {
 	}, signals...)
 }
 
-// leave kills the processes below this agent, sessions to children included. The reaper cleans up when the agent has
-// ended. If the reaper was killed, nobody else does.
+// leave kills the descendants of this agent, including its sessions to children. The reaper would do so after the
+// agent has ended, but the reaper may have been killed.
 func (l *loop) leave(signal uint8) {
 	proc.KillDescendants(killWait)
 	l.left = 128 + int(signal)

@@ -13,8 +13,9 @@ import (
 	"ibrun/internal/proc"
 )
 
-// stopPatience limits the time in which all processes are stopped or continued. A pass over a few thousand processes
-// takes about 10 ms. Each pass after the first one finds only processes that were forked meanwhile.
+// stopPatience limits the time in which the agent stops or continues all processes of the ranks. A pass over a few
+// thousand processes takes about 10 ms. Each pass after the first one finds only the processes that were forked during
+// the previous pass.
 const stopPatience = time.Second
 
 // performRanks does the effects that concern this node's ranks and reports

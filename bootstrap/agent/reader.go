@@ -10,7 +10,7 @@ import (
 // A caller of pipe or gdb has one daemon, beside one rank, and sends what it reads by the verb
 // input (docs/dev/decisions/0026-gdb-pipe-overview.md).
 
-// pipe starts the daemon, and sends the caller what it prints until it has ended.
+// pipe starts a daemon, and sends its output to the caller until the daemon has ended.
 func (c *controlSide) pipe(r caller, ranks rankwire.SlotSpans) {
 	order := core.DaemonsAsked{PerRank: true, Argv: r.Command, Input: wire.ReadsPipe}
 	if r.Verb == "gdb" {
@@ -38,7 +38,7 @@ func (c *controlSide) pipe(r caller, ranks rankwire.SlotSpans) {
 	})
 }
 
-// input passes input of a caller to its daemon, as soon as the job has room for it.
+// input passes input from a caller to its daemon. It blocks until the job has room for the input.
 func (c *controlSide) input(r caller) {
 	in := wire.Stdin{Data: r.Data, EOF: r.Last}
 	if r.Window != nil {

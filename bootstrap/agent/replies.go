@@ -2,8 +2,8 @@ package agent
 
 import "sync"
 
-// replies passes replies of the core to the goroutines that have asked for them. A key identifies each question. The
-// zero value is ready to use.
+// replies passes replies from the core to the goroutines that wait for them. A key identifies each question. The zero
+// value is ready to use.
 type replies[K comparable, T any] struct {
 	mu    sync.Mutex
 	waits map[K]chan T

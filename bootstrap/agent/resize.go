@@ -16,8 +16,8 @@ func (r *rootSide) resized(e core.JobResized) {
 	}
 }
 
-// resize requests a change of the job's size, and reports its progress to the caller. The change goes on if the caller
-// disconnects.
+// resize requests a change of the job's size, and reports the progress of the change to the caller. If the caller
+// disconnects, the change continues.
 func (c *controlSide) resize(r caller) {
 	ask := core.ResizeAsked{ID: c.tickets.Add(1), Shrink: r.Nodes}
 	if r.Verb == "grow" {

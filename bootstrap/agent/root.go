@@ -58,7 +58,7 @@ func RunRoot(ctx context.Context, cfg RootConfig) (core.Outcome, error) {
 	return l.root.outcome, nil
 }
 
-// perform performs an effect that only the core of a root has.
+// perform performs an effect that only the core of the root requests.
 func (r *rootSide) perform(l *loop, e core.Effect) {
 	switch e := e.(type) {
 	case core.Write:
@@ -151,7 +151,7 @@ func (l *loop) interrupts(spawned bool) (end func()) {
 // change the exit code.
 var unread = make(chan os.Signal, 1)
 
-// none is the result of effective for a signal that must be ignored.
+// none is the signal that effective returns if the job must ignore the received signal.
 const none = syscall.Signal(0)
 
 // effective returns the signal that the job must handle when this process has received s, or none. The stop signals of

@@ -40,7 +40,7 @@ type RootConfig struct {
 // rootSide holds the part of a loop's state that only the root has.
 type rootSide struct {
 	cfg     RootConfig
-	stdin   chan int // each value allows readStdin to read so many bytes more
+	stdin   chan int // each value is a number of further bytes that readStdin may read
 	reading bool     // readStdin is running
 	outcome core.Outcome
 	control *controlSide // nil until the control socket is opened

@@ -89,7 +89,7 @@ func (l *loop) translate(got any) {
 	}
 }
 
-// perform performs the effect e and reports whether the core is done: no effect follows Finish or Done.
+// perform performs the effect e. It returns true if e is Finish or Done, the last effects of a core.
 func (l *loop) perform(e core.Effect) (last bool) {
 	switch e := e.(type) {
 	case core.Send:

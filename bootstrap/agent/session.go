@@ -22,7 +22,8 @@ type sessionSide struct {
 
 func (s *sessionSide) leave() { s.once.Do(func() { close(s.left) }) }
 
-// addRoom raises by n what the messages of the caller to member 0 may cost. The lock of the exec is held.
+// addRoom raises by n the budget for messages from the caller to member 0. The caller of addRoom must hold the lock of
+// the exec.
 func (s *sessionSide) addRoom(n uint32) {
 	s.room += int64(n)
 	poke(s.roomed)
@@ -65,7 +66,7 @@ func (c *controlSide) passSession(ticket uint32, x *exec, put func(control.Respo
 	return nil
 }
 
-// begin starts the members of a session, and sends the caller what they report.
+// begin starts the members of a session, and sends their reports to the caller.
 func (c *controlSide) begin(r caller) {
 	var on []core.MembersOn
 	for _, m := range r.On {
@@ -78,8 +79,8 @@ func (c *controlSide) begin(r caller) {
 	})
 }
 
-// send posts a piece of a message for member 0, as soon as there is room for it. It returns why that is impossible, or
-// "".
+// send waits until the session has room for a piece of a message to member 0, and posts the piece. If that is
+// impossible, it returns the reason; otherwise it returns "".
 func (c *controlSide) send(x *exec, r caller) string {
 	piece := rankwire.ToolPiece{Last: r.Last, Data: r.Data}
 	switch {

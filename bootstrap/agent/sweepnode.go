@@ -51,7 +51,7 @@ func (l *loop) askSwept(ctx context.Context, e core.SweepNode) (answer wire.Swep
 	}
 	defer s.Release()
 	defer s.Kill()
-	select { // it ends by itself now
+	select { // wait until the session ends by itself
 	case <-s.Done():
 	case <-ctx.Done():
 	}

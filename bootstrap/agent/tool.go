@@ -165,8 +165,8 @@ func (c *controlSide) processes(gone <-chan struct{}) (all []control.Process) {
 	return all
 }
 
-// pathsOf returns the path of each program of a job, as the program is found on this node. The path of one that is not
-// found is made of its name.
+// pathsOf returns the path of each program of a job on this node. For a program that does not exist on this node, it
+// makes a path from the program's name.
 func pathsOf(j *job.Job) (paths []string) {
 	for _, p := range j.Programs {
 		path, err := spawn.FindProgram(p.Argv[0], p.Dir, os.Environ())
