@@ -115,8 +115,9 @@ func (c *connection) find(table []byte) (uid int, err error) {
 	return 0, errNoCaller
 }
 
-// names reports whether a field of such a table ends with the address and the port of a, in hexadecimal digits. The
-// address has the byte order of the machine. In the table for IPv6 the digits of the prefix precede it.
+// names reports whether a field of a table such as /proc/net/tcp ends with the address and the port of a, in
+// hexadecimal digits. The address has the byte order of the machine. In /proc/net/tcp6, the digits of the IPv6 prefix
+// precede the IPv4 address.
 func names(field []byte, a netip.AddrPort) bool {
 	address := binary.NativeEndian.Uint32(a.Addr().AsSlice())
 	return bytes.HasSuffix(field, fmt.Appendf(nil, "%08X:%04X", address, a.Port()))

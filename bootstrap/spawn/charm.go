@@ -60,11 +60,11 @@ func startsByCharmrun(path string, env []string) bool {
 // resizes reports whether a program of Charm++ was built so that its number of processes can change while it runs.
 func resizes(path string) bool { return holds(path, []byte(charm.ReallocAck)) }
 
-// mostConstants is how many bytes of a program's constants are searched; NAMD has 3 MB.
+// mostConstants limits the size in bytes of a program's constants that holds searches. NAMD has 3 MB of them.
 const mostConstants = 64 << 20
 
-// holds reports whether the section .rodata of the ELF file at path, which has the program's constants, contains all
-// byte sequences of all. The section is mapped, so that it adds no anonymous memory to the agent.
+// holds reports whether the section .rodata of the ELF file at path, which contains the program's constants, contains
+// every byte sequence in all. It maps the section, so that the search adds no anonymous memory to the agent.
 func holds(path string, all ...[]byte) bool {
 	file, err := os.Open(path)
 	if err != nil {

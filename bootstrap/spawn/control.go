@@ -37,13 +37,13 @@ type control struct {
 	post func(Event)
 
 	mu      sync.Mutex
-	file    socket        // nil: not open
-	ended   chan struct{} // closed when the reader has ended; nil: none was started
+	file    socket        // nil if the connection is not open
+	ended   chan struct{} // closed when the reading goroutine has returned; nil if none was started
 	queue   []letter
 	queued  int       // bytes that have not been sent
 	changed sync.Cond // of mu: queue or a field from queued to closed has changed
-	held    bool      // what the other end says is to wait
-	unheard bool      // the other end takes nothing any more, or need not be waited for
+	held    bool      // reading is suspended, and data from the other end waits in the socket
+	unheard bool      // readers do not wait until the other end has read the queue
 	writer  bool
 	closed  bool
 	program *control // the last one that was let in; nil: none has said Hello
@@ -94,7 +94,8 @@ func (d *control) open() (theirs *os.File, err error) {
 	return os.NewFile(uintptr(other), "rank's control channel"), nil
 }
 
-// serve starts read, which is d.read or d.readFrames, in a new goroutine. The process at the other end must run.
+// serve starts read, which is d.read or d.readFrames, in a new goroutine. The process at the other end must be
+// running.
 func (d *control) serve(read func()) {
 	d.mu.Lock()
 	d.ended = make(chan struct{})

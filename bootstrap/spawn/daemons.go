@@ -31,9 +31,9 @@ type Daemons struct {
 
 type daemon struct {
 	number uint32
-	rank   *rank // that it is beside, or the node's first
+	rank   *rank // rank beside which the daemon runs, or the first rank of the node
 	env    []string
-	member *control // its channel; nil: it is no member of a session
+	member *control // control channel of the daemon; nil if the daemon is no member of a session
 	beside []job.Slot
 
 	stood bool // the rank of a debugger was stopped before
@@ -103,8 +103,8 @@ func (d *Daemons) add(number uint32, at job.Slot, slots ...job.Slot) {
 	d.all = append(d.all, one)
 }
 
-// event converts an event of a rank into the same event of the daemon with a number: readers, feeders and control
-// channels of daemons post events of ranks. It returns any other event unchanged.
+// event converts an event of a rank into the same event of the daemon with the given number. Readers, feeders and
+// control channels post events of ranks even if they belong to a daemon. event returns any other event unchanged.
 func (d *Daemons) event(number uint32, ev Event) Event {
 	id := d.order.ID
 	switch ev := ev.(type) {

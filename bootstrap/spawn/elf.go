@@ -50,9 +50,9 @@ func (p platform) String() string {
 	return name
 }
 
-// requiredSize returns the size in bytes that a 64-bit ELF file must have at least to contain all segments that are
-// loaded. If the program headers are cut, it returns a size larger than the file. It returns 0 if the path cannot be
-// read or the file header is not that of a 64-bit ELF file.
+// requiredSize returns the minimum size in bytes of a 64-bit ELF file that contains all its loadable segments. If the
+// file ends within the program headers, it returns a size larger than the file. It returns 0 if the file cannot be
+// read or is no 64-bit ELF file.
 func requiredSize(path string) int64 {
 	f, err := os.Open(path)
 	if err != nil {

@@ -10,8 +10,9 @@ import (
 	"ibrun/internal/proc"
 )
 
-// harmful marks the resources whose limits would harm the agent if it set them on itself: each rank gets them between
-// fork and exec. The agent sets the other limits on itself once, and the ranks inherit them.
+// harmful marks the resources whose limits would harm the agent if it set them on itself. Each rank gets these limits
+// between fork and exec. The agent sets the limits of all other resources on itself once, and the ranks inherit them.
+// The index is the number of the resource, RLIMIT_CPU for example.
 var harmful = [limits.Count]bool{0: true, 1: true, 2: true, 7: true, 9: true, 15: true}
 
 // prepare gives the agent what ranks inherit: umask and harmless limits.

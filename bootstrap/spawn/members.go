@@ -31,8 +31,8 @@ func (d *Daemons) addMembers() {
 	}
 }
 
-// addMember makes a daemon a member of the session, with the same number. The member is told of the ranks in slots, and
-// its channel calls post.
+// addMember makes a daemon a member of the session. The number of the member is that of the daemon. The member
+// receives a description of the ranks in slots, and its control channel passes events to post.
 func (d *Daemons) addMember(one *daemon, slots []job.Slot, post func(Event)) {
 	one.env = append(one.env, "IBRUN_DAEMON="+num(one.number), "IBRUN_MEMBER="+num(one.number),
 		"IBRUN_MEMBERS="+num(d.order.Size), "IBRUN_MEMBER_FD="+strconv.Itoa(ControlFD))
@@ -64,7 +64,8 @@ func (d *Daemons) greet(one *daemon) {
 	one.member.serve(one.member.readFrames)
 }
 
-// leave ends the channel of a member that has ended or was not started. It does nothing if the daemon is no member.
+// leave closes the control channel of a daemon that has ended or was not started. It does nothing if the daemon is no
+// member of a session.
 func (one *daemon) leave() {
 	if one.member != nil {
 		one.member.drain()

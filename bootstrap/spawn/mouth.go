@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mouth reads from the socket of a control channel. The read deadline of the socket ends the wait for data. Data that
-// has arrived by then is still read, because the reader may be late on a busy node. mouth keeps received descriptors.
+// mouth reads from the socket of a control channel. After the read deadline of the socket, it does not wait for data,
+// but still reads data that has arrived, because the reader may be late on a busy node. mouth stores received file
+// descriptors.
 type mouth struct {
 	socket
 	late int // bytes that were read after the deadline
@@ -39,7 +40,7 @@ func (m *mouth) Read(b []byte) (n int, err error) {
 		}
 		return 0, err
 	}
-	if err != nil || fail != nil || n <= 0 { // closed here, or there
+	if err != nil || fail != nil || n <= 0 { // one of the two ends has closed the socket
 		return 0, io.EOF
 	}
 	return n, nil

@@ -13,8 +13,8 @@ import (
 
 // library is what a node's ranks are given of Open MPI's side of PMI.
 type library struct {
-	file *os.File // of libpmi, open as long as the agent lives; nil: not offered. Under Set.mu
-	err  error    // why not
+	file *os.File // libpmi, open until the agent ends; nil if ranks do not get it; guarded by Set.mu
+	err  error    // reason if file is nil because of an error
 }
 
 // kind is what a program has to do with MPI.
@@ -57,9 +57,10 @@ func recognize(libraries []string) (found kind) {
 // needs is what a rank is given to find its peers by.
 type needs struct{ pmi, libpmi, pmix, charm, resizes bool }
 
-// needs decides by --mpi, and without that by the program, what the ranks of p are given. A launcher starts ranks of
-// its own, which must not take themselves for ours. A program that cannot be told may run one, and gets all there is:
-// mpirun dies of a FLUX_JOB_ID alone, but not beside PMIx (seen with Open MPI 4.1.4 and 5.0.7).
+// needs returns the MPI interfaces that the ranks of p are given. The option --mpi selects them, or, without it, the
+// kind of the program at path. A launcher such as mpirun gets none, because its own ranks must not join this job. A
+// program of unknown kind may run a launcher, and gets all interfaces: mpirun fails if it finds only FLUX_JOB_ID, but
+// not if it also finds PMIx (seen with Open MPI 4.1.4 and 5.0.7).
 func (s *Set) needs(path string, p *job.Program) needs {
 	switch s.cfg.Job.MPI {
 	case job.MPINone:
@@ -116,7 +117,7 @@ func (s *Set) prepareMPI(env *environment, r *rank, n needs) error {
 	if !serves {
 		return nil
 	}
-	env.set("FLUX_JOB_ID=" + num(openJob(s.cfg.Job.ID))) // else Open MPI 4 believes to be alone
+	env.set("FLUX_JOB_ID=" + num(openJob(s.cfg.Job.ID))) // without it, each process of Open MPI 4 starts as a singleton
 	if int(s.cfg.Node.Ranks) > s.machine.Allowed.Len() {
 		env.suggest("OMPI_MCA_mpi_yield_when_idle=1") // those who wait must not keep those who work from the CPU
 	}

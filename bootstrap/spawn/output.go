@@ -222,8 +222,8 @@ func (r *reader) ready(read []byte, err error) int {
 
 // streams holds the readers of the output and the writer of the input of a rank or a daemon.
 type streams struct {
-	readers [3]*reader // by stream; nil: nothing to read
-	feed    *feeder    // nil: the process gets no input from the job
+	readers [3]*reader // indexed by stream; nil if the stream is not read
+	feed    *feeder    // nil if the process gets no input from the job
 }
 
 // start starts to read and write our ends of the descriptors, which it takes from e.

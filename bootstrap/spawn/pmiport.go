@@ -44,8 +44,8 @@ func (p *pmiPort) environ(rank job.Slot) []string {
 	return nil
 }
 
-// BindID returns the rank whose PMI_ID is id, and binds the call with a number to it: the call ends with the rank. If
-// that is impossible, refused is the reason, for the caller.
+// BindID returns the rank whose PMI_ID is id, and binds the connection with the given number to that rank, so that it
+// is closed when the rank ends. If this is impossible, refused is the reason that the client must be told.
 func (p *pmiPort) BindID(number uint32, id int) (rank job.Slot, refused string) {
 	rank, known := p.ids[id]
 	switch {

@@ -23,7 +23,7 @@ type pmixPort struct {
 
 	scratchMu sync.Mutex
 	folder    *safefile.Folder // nil before a rank needs the folder, and after its removal
-	over      bool             // there will be none any more
+	over      bool             // the folder was removed and must not be made again
 	files     map[uint32][]safefile.File
 }
 
@@ -55,7 +55,8 @@ func (s *Set) offerPMIx() error {
 	return p.err
 }
 
-// makeFolder makes the job's folder with one for each rank in it, and stores their paths in node.
+// makeFolder makes the job's folder and in it a folder for each rank. It stores the paths of all these folders in
+// node.
 func (p *pmixPort) makeFolder(node *pmixserver.Placement, ranks []job.Rank) {
 	folder, err := safefile.Make(os.TempDir())
 	if err != nil {
@@ -90,7 +91,8 @@ func (s *Set) topology() string {
 	return show.HwlocXML(m)
 }
 
-// placement returns what clients of PMIx are told of the node and its ranks. The folders are not made yet.
+// placement returns the description of the node and its ranks for PMIx clients, without the paths that makeFolder
+// adds.
 func (s *Set) placement() pmixserver.Placement {
 	n := pmixserver.Placement{Oversubscribed: int(s.cfg.Node.Ranks) > s.machine.Allowed.Len(), Topology: s.topology}
 	for _, r := range s.ranks {

@@ -21,9 +21,9 @@ type port struct {
 	closed func(call uint32) Event
 	post   func(Event)
 	warned bool   // of accept
-	first  func() // accept calls it once, before it reads from the first caller; nil: it was called, or there is none
-	tried  bool   // open was called, for the first rank that needs the port; used only while ranks are started
-	err    error  // that open returned
+	first  func() // called by accept once, before it reads from the first client; nil if not needed any more
+	tried  bool   // open was called, when the first rank that needs the port was started
+	err    error  // error that open returned
 
 	mu     sync.Mutex
 	number int // TCP's
@@ -56,11 +56,11 @@ func (p *port) open() error {
 	return nil
 }
 
-// accept accepts calls until that fails, which it posts as a Warning.
+// accept accepts connections until an error occurs, and posts the error as a Warning.
 func (p *port) accept(l *net.TCPListener) {
 	for {
 		c, err := l.AcceptTCP()
-		if err != nil { // out of descriptors or memory
+		if err != nil { // for example, the process has no free descriptor
 			p.post(Warning{fmt.Sprintf("nobody can connect to %s any more: %v", p.name, exit.Cause(err))})
 			return
 		}
@@ -68,8 +68,8 @@ func (p *port) accept(l *net.TCPListener) {
 	}
 }
 
-// answer takes a call of a process of this user, and closes a call of another user. It posts a Warning for the first
-// call of another user.
+// answer serves a connection from a process of this user, and closes a connection from a process of another user. It
+// posts a Warning for the first one that it closes for this reason.
 func (p *port) answer(c *net.TCPConn) {
 	uid, err := Caller(c)
 	if err == nil && uid == os.Geteuid() {
@@ -87,7 +87,7 @@ func (p *port) answer(c *net.TCPConn) {
 	}
 }
 
-// take starts to read from a caller.
+// take starts to read from the connection f of a client.
 func (p *port) take(f *net.TCPConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,12 +119,13 @@ func (p *port) forget(number uint32) {
 	p.bound(number)
 }
 
-// bound removes a call from the silent ones.
+// bound removes a connection from p.silent, the connections that are not bound to a rank yet.
 func (p *port) bound(number uint32) {
 	p.silent = slices.DeleteFunc(p.silent, func(n uint32) bool { return n == number })
 }
 
-// Bind binds a call to a rank: the call ends with the rank. It returns false if the call has ended already.
+// Bind binds the connection with the given number to a rank, so that it is closed when the rank ends. Bind returns
+// false if the connection is already closed.
 func (p *port) Bind(number uint32, rank job.Slot) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -160,22 +161,22 @@ func (p *port) call(number uint32) *call {
 	return p.calls[number]
 }
 
-// Send queues bytes for a caller.
+// Send queues b for the client that has the connection with the given number.
 func (p *port) Send(number uint32, b []byte) {
 	if c := p.call(number); c != nil {
 		c.enqueue(b)
 	}
 }
 
-// HangUp ends a call when all bytes that Send has queued for it are sent.
+// HangUp closes the connection with the given number after all bytes that Send has queued for it are sent.
 func (p *port) HangUp(number uint32) {
 	if c := p.call(number); c != nil {
 		c.finish()
 	}
 }
 
-// Hold stops reading from a caller if held is true, and continues if it is false. What the caller sends meanwhile waits
-// in its socket.
+// Hold suspends reading from the connection with the given number if held is true, and resumes it if held is false.
+// While reading is suspended, data from the client waits in the socket.
 func (p *port) Hold(number uint32, held bool) {
 	if c := p.call(number); c != nil {
 		c.hold(held)

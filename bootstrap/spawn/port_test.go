@@ -34,7 +34,7 @@ func (p *pmiPort) told(t *testing.T, rank uint32) (address string, id int) {
 	return address, id
 }
 
-// dial connects to the port and says something.
+// dial connects to the port and sends words.
 func (p *port) dial(t *testing.T, words string) net.Conn {
 	c, err := net.Dial("tcp4", "127.0.0.1:"+strconv.Itoa(p.number))
 	require.NoError(t, err)
@@ -43,7 +43,7 @@ func (p *port) dial(t *testing.T, words string) net.Conn {
 	return c
 }
 
-// dial calls the port, says something and waits until the call is known.
+// dial connects to the port, sends words and waits until they are posted. It also returns the number of the connection.
 func dial(t *testing.T, s *Set, events <-chan Event, words string) (net.Conn, uint32) {
 	c := s.PMI.dial(t, words)
 	ev, ok := next(t, events).(CallBytes)

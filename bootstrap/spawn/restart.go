@@ -9,8 +9,8 @@ import (
 	"ibrun/internal/proc"
 )
 
-// Fence kills the processes that an exited rank has left, in its process group or out of it, if they have the rank's
-// mark in their environment. When it has done so, or the time most is over, it posts core.RankFenced.
+// Fence kills the remaining processes of an exited rank that have the rank's mark in their environment, in the process
+// group of the rank or outside it. It posts core.RankFenced when all are dead, or after the time most.
 func (s *Set) Fence(slot job.Slot, most time.Duration) {
 	mark := s.mark("IBRUN_RANK=" + num(s.rank(slot).rank))
 	go func() {
@@ -22,12 +22,13 @@ func (s *Set) Fence(slot job.Slot, most time.Duration) {
 	}()
 }
 
-// mark returns the mark of those processes of the job whose environment has the given variables, too.
+// mark returns the mark of the processes of the job whose environment also contains the given variables, as
+// NAME=VALUE.
 func (s *Set) mark(variables ...string) proc.Mark {
 	return proc.Mark{Variables: append(variables, "IBRUN_JOB_ID="+s.cfg.Job.ID)}
 }
 
-// Unkillable returns those processes of pids that still live. All of them have been sent SIGKILL.
+// Unkillable returns the processes in pids that are still alive. The caller must have sent SIGKILL to all of them.
 func Unkillable(pids []int) (left []core.Unkillable) {
 	for _, pid := range pids {
 		if name, state := proc.Look(pid); state != 0 {
@@ -37,8 +38,9 @@ func Unkillable(pids []int) (left []core.Unkillable) {
 	return left
 }
 
-// Restart starts a rank again in a new goroutine, which posts core.Respawned. No process of the rank is left. The
-// number of the start becomes IBRUN_RESTART. Call it from the goroutine that calls the other methods.
+// Restart starts a rank again in a new goroutine, which posts core.Respawned. All earlier processes of the rank must
+// have ended. The rank gets the value of start in IBRUN_RESTART. Call Restart from the goroutine that calls the other
+// methods.
 func (s *Set) Restart(slot job.Slot, start uint8) {
 	old := s.rank(slot)
 	r := newRank(s.cfg, old.local)

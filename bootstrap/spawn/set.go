@@ -17,7 +17,7 @@ import (
 	"ibrun/topo"
 )
 
-// Event is what Config.Post gets: an event of the core, or one of the types below.
+// Event represents an argument of Config.Post: an event of the core, or one of the types below.
 type Event = any
 
 type (
@@ -68,7 +68,7 @@ type Set struct {
 
 	cfg    Config
 	ranks  []*rank
-	limits []proc.RLimit // of ranks, which differ from this process's own and are marked in harmful
+	limits []proc.RLimit // limits of ranks that are marked in harmful and differ from the limits of this process
 
 	machine *topo.Machine // of place
 	alone   bool          // no interface is to be chosen: the machine was read without them
@@ -101,7 +101,7 @@ type rank struct {
 
 	mu       sync.Mutex
 	process  *proc.Process
-	signaled bool // while it lived, to end
+	signaled bool // a signal that ends a program was sent to the rank while it ran
 }
 
 // New makes the ranks; Start starts them.

@@ -55,7 +55,7 @@ type starting struct {
 	rank  *rank
 	ends  ends
 	cmd   proc.Cmd
-	code  uint8 // goes with the error
+	code  uint8 // exit code of the rank if err is not nil
 	err   error
 	birth *proc.Birth
 }

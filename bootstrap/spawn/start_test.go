@@ -22,8 +22,8 @@ func TestStatusOf(t *testing.T) {
 	require.Equal(t, job.Status{Kind: job.Signaled, Code: 11, Core: true}, StatusOf(syscall.WaitStatus(11|0x80)))
 }
 
-// A limit that the agent has already costs nothing; one that would harm the agent
-// is left to the ranks; a resource that this kernel does not know is nothing.
+// TestLimits requires that s.limits contains only limits that would harm the agent and differ from its own. Resources
+// that the kernel does not know are ignored.
 func TestLimits(t *testing.T) {
 	const files, addresses = 7, 9
 	own := limits.Original()

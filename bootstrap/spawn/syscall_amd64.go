@@ -42,8 +42,8 @@ var waitingCalls = [...]string{
 	unix.SYS_SCHED_YIELD:     "sched_yield",
 }
 
-// syscallName returns the name of a system call in which programs wait, or "syscall" and the number, which is not
-// negative.
+// syscallName returns the name of the system call with the given number, which must not be negative. If waitingCalls
+// has no name for it, syscallName returns "syscall" and the number.
 func syscallName(number int) string {
 	if number < len(waitingCalls) && waitingCalls[number] != "" {
 		return waitingCalls[number]
