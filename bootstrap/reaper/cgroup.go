@@ -30,8 +30,8 @@ func name(job string, node uint32) string {
 	return prefix + job + "-" + strconv.FormatUint(uint64(node), 10)
 }
 
-// MakeGroup makes the control group of a job on a node, as a child of the control group of this process. It returns nil
-// if this process may not make one. That is no error, because a job also runs without a group.
+// MakeGroup makes the control group of a job on a node, as a child of the control group of this process. It returns
+// nil if this process has no permission to make one. The job then runs without a group.
 func MakeGroup(job string, node uint32) *Group {
 	_, own := place("/proc/self")
 	if own == "" || job == "" {

@@ -166,8 +166,9 @@ func exitCode(s syscall.WaitStatus) int {
 	return 128 + int(s.Signal())
 }
 
-// cleanUp kills the descendants of this process, which an agent has left. It also removes unused control groups and
-// what killed processes of this user have left in temporary and shared memory.
+// cleanUp kills the descendants of this process, which remain after the agent has ended. It also removes unused
+// control groups, and the files in temporary directories and shared memory that killed processes of this user have
+// left.
 func cleanUp() {
 	proc.KillDescendants(patience)
 	tidy(unused)
