@@ -137,7 +137,7 @@ func (s *stage) by(id, node string, args ...string) (string, error) {
 	return s.exec(node, as(id, args...)...)
 }
 
-// succeed runs a command on a node as one of the users, which must succeed.
+// succeed runs a command on a node as the user id and returns its output. It fails the test if the command fails.
 func (s *stage) succeed(id, node string, args ...string) string {
 	s.t.Helper()
 	return s.root(node, as(id, args...)...)

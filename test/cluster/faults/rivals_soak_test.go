@@ -181,7 +181,7 @@ func firstWords(r rival, text string) string {
 	if line = plain.Text(strings.TrimPrefix(line, "ibrun: ")); len(line) > mostWords {
 		line = line[:mostWords] + "..."
 	}
-	return strings.ReplaceAll(line, "|", "\\|") // as Markdown has it in a cell
+	return strings.ReplaceAll(line, "|", "\\|") // escape the separator of cells in a Markdown table
 }
 
 // TestRivals applies the same twelve faults to all launchers. It prints what each does, and writes it to

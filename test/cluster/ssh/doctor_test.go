@@ -59,8 +59,8 @@ func (e examined) found() map[string]string {
 	return found
 }
 
-// begin makes each shell that an ssh session starts on a node run a line first. It replaces .bashrc in the home
-// directory.
+// begin replaces .bashrc in the home directory of a node, so that each shell of an ssh session runs the given line
+// first.
 func begin(t *testing.T, c *cluster.Cluster, node, line string) {
 	cmd := c.Exec(t.Context(), node, "sh", "-c", "cat >$HOME/.bashrc")
 	cmd.Stdin = strings.NewReader(line + "\n")
