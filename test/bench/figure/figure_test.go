@@ -61,8 +61,8 @@ func TestMeasureTakesTurns(t *testing.T) {
 	require.Equal(t, "abababab", order)
 }
 
-// TestRatioHasAnInterval requires that Ratio pairs the values of the same round, and that three of 15 ratios lie on
-// each side of the interval, and none of 5.
+// TestRatioHasAnInterval requires that Ratio pairs the values of the same round. Of 15 ratios, three must lie on each
+// side of the interval. Of 5 ratios, none may lie outside it.
 func TestRatioHasAnInterval(t *testing.T) {
 	var ours, theirs Way
 	for i := range 15 {

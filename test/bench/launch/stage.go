@@ -115,7 +115,7 @@ type stage struct {
 	job   *figure.Job
 	hosts []string // the hosts whose CPU time counts
 
-	hidden []string // copies of ibrun that only the front has
+	hidden []string // paths of copies of ibrun that exist only on the front node
 }
 
 // build returns a stage for jobs of the size s in the group g. It brings up a virtual cluster unless g.here is set.
@@ -212,8 +212,8 @@ func (s *stage) contestants(ibrun string) (all []*contestant) {
 	return all
 }
 
-// hide copies the program at path to /tmp of the front, which the nodes do not see. It returns the path of the copy, or
-// path if it cannot be copied.
+// hide copies the program at path to /tmp of the front node, which the compute nodes cannot read. It returns the path
+// of the copy, or path if the copy fails.
 func (s *stage) hide(path string) string {
 	program, err := os.ReadFile(path)
 	hidden := "/tmp/" + filepath.Base(filepath.Dir(s.Shared())) + "-" + filepath.Base(path)
