@@ -221,7 +221,7 @@ static void reset(struct qp *qp)
 	qp->attr = (struct ibv_qp_attr){0};
 }
 
-/* Reports whether a step has the attributes that the kernel needs for it. The shim gives no optional ones. */
+/* Reports whether a step of the QP state has all attributes that the kernel requires. ibrun sets no optional ones. */
 static bool step_allowed(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to, int mask)
 {
 	bool rc = type == IBV_QPT_RC;
@@ -253,7 +253,7 @@ static int modify(struct qp *qp, struct ibv_qp_attr *a, int mask)
 		return EINVAL;
 	if (mask & IBV_QP_PORT && !port_of(c, a->port_num))
 		return EINVAL;
-	/* All attributes of a step are given together, so a test for one of them finds the others, too. */
+	/* All required attributes of a step are set together, so a test for one of them covers all. */
 	struct port *p = port_of(c, mask & IBV_QP_PORT ? a->port_num : qp->attr.port_num);
 	if (mask & IBV_QP_PKEY_INDEX && (a->pkey_index >= p->pkeys || !(p->pkey[a->pkey_index] & 0x7fff)))
 		return EINVAL;
