@@ -22,8 +22,8 @@ const joinLeast = 4 * time.Second
 // joinAgain is how long a link that was joined must have lasted to be joined again when it ends.
 const joinAgain = time.Second
 
-// rejoin opens a new session to the agent of a child whose link has ended: the agent may live. A new child takes over
-// what the old one answers for.
+// rejoin opens a new session to the agent of a child whose link has ended, because the agent may still run. It adds a
+// new child for the session, which takes over the nodes of the old child.
 func (c *Core) rejoin(from Link) {
 	k := c.children[from]
 	n := c.join(branch{
@@ -103,7 +103,7 @@ func (c *Core) adoptBelow(from Link) {
 		if len(to) == 0 {
 			f.Nodes = uint32(max(lost.Len(), 1))
 		}
-		for _, p := range gone { // others may wait for the ranks of these nodes
+		for _, p := range gone { // ranks of other nodes may wait for the ranks of p
 			c.failures.fresh.Add(oneSpan(p.Nodes.Base(), p.Nodes.Ranks()))
 		}
 		c.reportLost(f)
@@ -118,7 +118,7 @@ func (c *Core) adoptBelow(from Link) {
 	}
 }
 
-// sendMissed sends an agent that was joined what it has missed.
+// sendMissed sends an adopted child the messages that it missed while it had no link. m is the State of the child.
 func (c *Core) sendMissed(l Link, m wire.State) {
 	k, r := &c.children[l], &c.repair
 	k.below = nil
@@ -177,7 +177,7 @@ func (c *Core) inputAgain(l Link, m wire.State) {
 	}
 }
 
-// childBelow stores one of a child's children, which the child names in one frame each.
+// childBelow records a grandchild. A child sends one Below frame for each of its own children.
 func (c *Core) childBelow(l Link, m wire.Below) {
 	k := &c.children[l]
 	if k.knowsBelow() {
@@ -186,7 +186,7 @@ func (c *Core) childBelow(l Link, m wire.Below) {
 	k.below = append(k.below, m)
 }
 
-// knowsBelow reports whether all of a child's children are known: no frame follows the last one that has come.
+// knowsBelow reports whether the child has sent the Below frames of all its children. The last frame has Left 0.
 func (k *branch) knowsBelow() bool { return len(k.below) > 0 && k.below[len(k.below)-1].Left == 0 }
 
 // belowLies says what of a child's children cannot be.

@@ -12,54 +12,54 @@ import (
 	"ibrun/internal/job"
 )
 
-// branch is a child of this agent and the part of the tree below it. The table of package child decides what
-// becomes of it (docs/dev/children.md), and this file performs the actions. docs/dev/decisions/0013-late-binding.md
-// says which agent owns which node.
+// branch represents a child of this agent, with the subtree below the child. The table of package child gives the
+// actions for each event of a child (docs/dev/children.md), and this file performs them.
+// docs/dev/decisions/0013-late-binding.md describes which agent owns which node.
 type branch struct {
-	child.Child // the state; no other field holds a part of it
+	child.Child // state of the child; no other field repeats it
 	life
-	head     job.Part  // the node that it serves itself
-	part     job.Parts // all that it answers for, the head included
-	dead     job.Parts // what it has answered for, and could not be started
-	before   job.Parts // part as it was numbered before nodes were dropped; nothing: as it is
-	leaving  job.Parts // its nodes that are not of the job any more, and have not ended
-	left     job.Parts // those that have ended
-	planned  job.Part  // what Launch is to give it, the head first
+	head     job.Part  // node on which the child runs
+	part     job.Parts // all nodes that the child is responsible for, including head
+	dead     job.Parts // nodes in the child's subtree that could not be started
+	before   job.Parts // part with its numbers from before nodes were dropped; empty if unchanged
+	leaving  job.Parts // nodes of the child that leave the job and have not ended yet
+	left     job.Parts // nodes of the child that have left the job and have ended
+	planned  job.Part  // nodes that Launch will assign to the child, head first
 	tried    tried
 	due      due
 	started  time.Duration
 	phase    string
 	local    bool
-	held     uint32 // number of the newest stop of the job that it has confirmed
-	recalled uint32 // serial of the newest Recall that its subtree has obeyed
-	room     int    // bytes of Stdin it can take
-	credit   int    // bytes of Output that it may send
-	owed     int    // bytes of its Output taken and not granted back yet
+	held     uint32 // number of the newest stop of the job that the child has confirmed
+	recalled uint32 // serial number of the newest Recall that the child's subtree has completed
+	room     int    // bytes of Stdin that the child can still accept
+	credit   int    // bytes of Output that the child may still send
+	owed     int    // bytes of Output received from the child, for which no new credit was granted yet
 	times    *childTimes
 
-	old    Link   // the lost child whose place a successor takes
-	number uint32 // of the Replace that ordered the successor
+	old    Link   // in a successor: the lost child that it replaces
+	number uint32 // in a successor: number of the Replace that ordered it
 
-	// What is kept for the case that it is lost, in a job that repairs its tree.
-	key     job.NodeIndex // by which its agent is found
-	below   []wire.Below  // its children, as the newest frames name them
-	linked  time.Duration // when it was joined
-	loss    LinkLost      // because of which it is joined
-	heard   time.Duration // when the last frame came from it
-	session time.Duration // that the first session to it took, or to the lost one that had started it
+	// The following fields are used to repair the tree when the child is lost.
+	key     job.NodeIndex // node index by which the agent of the child is found
+	below   []wire.Below  // children of the child, from its newest Below frames
+	linked  time.Duration // time at which the child was joined
+	loss    LinkLost      // loss of the link that caused the child to be joined
+	heard   time.Duration // time at which the last frame of the child arrived
+	session time.Duration // duration of opening the first session to the child or to its lost parent
 }
 
 // checkBranches panics if an invariant of the children does not hold. With Config.Check it is called after each
 // Step.
 //
 //  1. starts.inFlight counts the children whose session takes a slot of the window.
-//  2. finish.childrenEnded counts the children that have ended, and subtree knows them.
+//  2. finish.childrenEnded counts the children that have ended, and subtree records each of them as ended.
 //  3. starts.reported counts the children that the launch does not wait for. After the launch no child is awaited.
-//  4. The child whose place a successor is to take is Lost until the job ends, and has no other successor.
+//  4. A child that a successor will replace is Lost until the job ends, and has no other successor.
 //  5. No node belongs to two children.
 //  6. Only a job that repairs its tree has Relinking, Resumed, Adopted and Reported children, and only the root
 //     has Coming ones.
-//  7. No child with a link has sent more output than it may.
+//  7. No child with a link has sent more output than its credit allows.
 func (c *Core) checkBranches() {
 	var all job.Parts
 	seen := map[Link]bool{}
@@ -90,7 +90,7 @@ func (c *Core) checkBranches() {
 	must(c.stage != running || awaited == 0, 3, Up)
 }
 
-// countIn returns how many children are in one of the states of a set.
+// countIn returns the number of children whose state is in set.
 func (c *Core) countIn(set child.State) (n int) {
 	for i := range c.children {
 		if c.children[i].In(set) {
@@ -100,7 +100,7 @@ func (c *Core) countIn(set child.State) (n int) {
 	return n
 }
 
-// addBranch adds a child in state s. It is to run on the first node of p, and answers for all nodes of p.
+// addBranch adds a child in state s. The child runs on the first node of p and is responsible for all nodes of p.
 func (c *Core) addBranch(p job.Part, t tried, s child.State) Link {
 	c.below.Adopt()
 	c.children = append(c.children, branch{
@@ -111,8 +111,8 @@ func (c *Core) addBranch(p job.Part, t tried, s child.State) Link {
 	return Link(len(c.children) - 1)
 }
 
-// happen applies an event to a child and performs the actions. Some of them need cause, which is the event of the core
-// or the frame that e stands for.
+// happen applies the event e to a child and performs the resulting actions. cause is the event of the core or the frame
+// from which e was derived. Some actions need it.
 func (c *Core) happen(l Link, e child.Event, cause any) {
 	k := &c.children[l]
 	if why := k.Cannot(e); c.cfg.Check && why != "" {
@@ -123,7 +123,7 @@ func (c *Core) happen(l Link, e child.Event, cause any) {
 	}
 }
 
-// perform performs one action for a child, which is in its new state already.
+// perform performs one action for a child, after the child has entered its new state.
 func (c *Core) perform(l Link, a child.Action, cause any) {
 	switch k := &c.children[l]; a {
 	case child.OpenSession:
@@ -172,7 +172,7 @@ func (c *Core) perform(l Link, a child.Action, cause any) {
 	case child.NoteLoss:
 		k.loss, k.heard = cause.(LinkLost), k.received
 		c.daemonsOfChildEnded(l, false)
-	case child.NoteFailure: // how long it was linked to the lost agent is unknown
+	case child.NoteFailure: // the duration of its link to the lost agent is unknown
 		k.loss = LinkLost{Link: l, Cause: joined(k.loss.Cause, endOf(cause)), Tail: cause.(ChildFailed).Tail}
 		k.heard = c.now
 	case child.CountReady:
@@ -195,7 +195,7 @@ func (c *Core) perform(l Link, a child.Action, cause any) {
 		c.ended(k.part, job.Status{Kind: job.Lost})
 	case child.Remove:
 		c.remove(l)
-	case child.TellFault: // while the job ends, too: the loss may be the reason for other failures
+	case child.TellFault: // report even while the job ends: the loss may have caused other failures
 		ev := cause.(LinkLost)
 		c.fault(wire.Fault{
 			What: wire.FaultLost, Node: k.head.First, Nodes: uint32(k.part.Len()), Host: k.host(),
@@ -218,7 +218,7 @@ func (c *Core) perform(l Link, a child.Action, cause any) {
 	}
 }
 
-// endOf returns the reason why a session or a link has ended: cause is a ChildFailed or a LinkLost.
+// endOf returns the reason for the end of a session or link. cause is a ChildFailed or a LinkLost.
 func endOf(cause any) string {
 	if f, ok := cause.(ChildFailed); ok {
 		return f.Phase + ": " + f.Cause
@@ -226,7 +226,7 @@ func endOf(cause any) string {
 	return cause.(LinkLost).Cause
 }
 
-// childFailed handles the failure of a session to a child.
+// childFailed handles a session to a child that could not be opened or has failed.
 func (c *Core) childFailed(ev ChildFailed) {
 	e := child.SessionFailed
 	if c.stage == ending && c.children[ev.Child].In(child.Relinking) {
@@ -235,7 +235,7 @@ func (c *Core) childFailed(ev ChildFailed) {
 	c.happen(ev.Child, e, ev)
 }
 
-// lossOf returns the event of package child that the end of a child's link is in the present state of the job.
+// lossOf returns the event of package child for the end of a child's link. It depends on the present state of the job.
 func (c *Core) lossOf(k *branch) child.Event {
 	switch repairable := k.In(child.Settled | child.Resumed); {
 	case c.stage != running:
@@ -244,7 +244,7 @@ func (c *Core) lossOf(k *branch) child.Event {
 	case !repairable || k.In(child.Coming):
 	case c.repairs():
 		if c.recall.open || !c.starts.begun || c.cfg.Root && !c.root.out.AllStarted {
-			return child.LinkLost // while all ranks are ended to start again, a loss ends the job
+			return child.LinkLost // the job ends if a child is lost while all ranks are being restarted
 		}
 		if c.repair.cutting || c.now-k.linked < joinAgain {
 			return child.LinkAdopted
@@ -258,7 +258,7 @@ func (c *Core) lossOf(k *branch) child.Event {
 	return child.LinkLost
 }
 
-// remove records that a child has ended, and lets everything go on that waits for it.
+// remove records that a child has ended, and continues all operations that wait for the child.
 func (c *Core) remove(l Link) {
 	exited := c.children[l].In(child.HasExited)
 	c.below.End(l, exited)
@@ -272,7 +272,7 @@ func (c *Core) remove(l Link) {
 	c.doLookups(c.lookups.NoTableBelow(c.now, l))
 }
 
-// addEnds adds the ends of a child's ranks to those that this agent reports.
+// addEnds adds the exit statuses of a child's ranks to those that this agent reports.
 func (c *Core) addEnds(k *branch, m wire.Exit) {
 	if areAll(m.Runs, k.part) {
 		c.finish.ends = slices.AppendSeq(c.finish.ends, m.Runs.All())
@@ -286,8 +286,8 @@ func (c *Core) addEnds(k *branch, m wire.Exit) {
 	}
 }
 
-// partsOf returns the nodes that a child answers for in the job. It returns none for a child that is coming to the job,
-// and none for a successor, whose nodes are those of the lost child until it is ready.
+// partsOf returns the nodes of the job for which a child is responsible. It returns none for a child that is joining a
+// running job. It returns none for a successor that is not ready, because the lost child still has the nodes.
 func (c *Core) partsOf(l Link) job.Parts {
 	if k := &c.children[l]; !k.In(child.Coming | child.Replacing) {
 		return k.part
@@ -295,10 +295,10 @@ func (c *Core) partsOf(l Link) job.Parts {
 	return nil
 }
 
-// host returns the name of a child's own node.
+// host returns the name of the node on which the child runs.
 func (k *branch) host() string { return k.head.Nodes.At(0).Host }
 
-// sendRanks sends a message to the ranks of this node whose programs are in the job.
+// sendRanks sends a message to all ranks of this node that have joined the job.
 func (c *Core) sendRanks(m frame.Message) {
 	for rank, p := range c.below.Own.All() {
 		if p.Joined() && !p.Ended() {

@@ -7,12 +7,13 @@
 // other agent reports facts and does what it is told. An agent that loses its
 // parent ends its part of the job by itself.
 //
-// The core itself decides about launch, end and failure. Package child decides by a table what is done about each
-// child, and branch.go does it. Everything else that an agent does is in parts, which are packages below this one or
-// types in them: lookup (with bulk, pairs and names), collective, queries, daemons, sessions. Each has a state of its
-// own, gets events and returns effects; they share what subtree knows of ranks and children, which only the core
-// changes. A frame is checked first (verify.go, which asks the part that it is for), then goes to its part (core.go,
-// rankframe.go), and parts.go turns the effects of the part into those of the core.
+// The core itself handles launch, end and failure. The table of package child gives the actions for each child, and
+// branch.go performs them. All other functions of an agent are in components, which are packages below this one or
+// types in them: lookup (with bulk, pairs and names), collective, queries, daemons, sessions. Each component has its
+// own state, receives events and returns effects. The components share the state of ranks and children in subtree,
+// which only the core changes. verify.go checks each frame first, and asks the component that will receive it. Then
+// core.go or rankframe.go passes the frame to its component. parts.go converts the effects of the component into
+// effects of the core.
 package core
 
 import (
@@ -41,8 +42,8 @@ type Config struct {
 	Here   int    // root: index of the node that is this machine; -1: none
 	Window int    // sessions in flight when the job leaves the number to us and nothing is measured; 0: 16
 	Cores  int    // processors that sessions may use; 0: the window stays as it is
-	Check  bool   // panic if an invariant does not hold: for tests
-	Most   int    // sessions in flight that this process has descriptors for; 0: tree.MostWindow
+	Check  bool   // panic if an invariant does not hold; set by tests
+	Most   int    // maximum number of concurrent sessions; 0 means tree.MostWindow
 	Policy Policy // root
 
 	// Join makes one of what the parts of a Barrier carry, before it goes on;
@@ -111,16 +112,16 @@ type Core struct {
 
 	lookups     lookup.Lookups
 	collectives collective.Collectives
-	bulk        lookup.Bulk // of values
-	tables      lookup.Bulk // of addresses
+	bulk        lookup.Bulk // bulk fetches of values
+	tables      lookup.Bulk // bulk fetches of addresses
 	pairs       lookup.Pairs
 	queries     queries.Queries
 	daemons     daemons.Daemons
 	resizing    resizing
 	sessions    sessions.Sessions
-	held        []Event      // events about daemons that wait until the ranks of this node run
+	held        []Event      // events of daemons, which are handled when the ranks of this node run
 	names       lookup.Names // used at the root only
-	tally       job.Tally    // without the counts of the parts, which the method counted adds
+	tally       job.Tally    // counts of the core itself; the method counted adds those of its components
 }
 
 // New makes an agent that waits for its first event.

@@ -52,12 +52,12 @@ type life struct {
 // clock is the agent's view of time.
 type clock struct {
 	up        life
-	linked    bool          // there is a link to the parent
-	next      time.Duration // of the timer that is set; 0: none
+	linked    bool          // this agent has a link to its parent
+	next      time.Duration // time at which the timer expires; 0 means no timer
 	stopped   bool          // the job is stopped: an agent's silence means nothing
 	stoppedAt time.Duration // since when
-	stops     uint32        // how often the job was stopped
-	fixed     time.Duration // a deadline to wake for besides the period; 0: none
+	stops     uint32        // number of times that the job was stopped
+	fixed     time.Duration // additional deadline besides the period; 0 means none
 }
 
 func (c *Core) life(l Link) *life {
@@ -67,7 +67,7 @@ func (c *Core) life(l Link) *life {
 	return &c.children[l].life
 }
 
-// hasLink reports whether there is a link to a neighbour.
+// hasLink reports whether this agent has a link to the neighbour l.
 func (c *Core) hasLink(l Link) bool {
 	if l == Up {
 		return c.clock.linked
@@ -202,7 +202,7 @@ func (c *Core) cut(l Link, cause string) {
 
 func (c *Core) linkLost(ev LinkLost) {
 	if ev.Link == Up {
-		if c.repairs() && c.stage == running && c.starts.readied { // it may get another parent
+		if c.repairs() && c.stage == running && c.starts.readied { // this agent may get another parent
 			c.wait()
 		} else {
 			c.orphaned(ev.Cause == hostSilent)

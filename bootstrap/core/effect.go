@@ -149,7 +149,7 @@ type Probe struct{ Link Link }
 type Finish struct{}
 
 // Leave kills all processes of this node's part of the job and ends the agent, which is not the root. Its neighbours
-// learn it by the end of their links. The exit code of the agent is that of a process that Signal has killed.
+// notice this because their links end. The exit code of the agent is that of a process killed by Signal.
 type Leave struct{ Signal uint8 }
 
 // Effects of the root only.

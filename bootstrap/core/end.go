@@ -29,7 +29,7 @@ type finish struct {
 	killAt        time.Duration // when the grace is over; 0: not ending
 	killed        bool
 	giveUpAt      time.Duration // when children that do not report are given up
-	leaveAt       time.Duration // when this agent leaves, as its node told it by the signal leaveBy; 0: never
+	leaveAt       time.Duration // time at which this agent leaves because of the signal leaveBy; 0 means never
 	leaveBy       uint8
 	sweeping      bool
 	swept         bool
@@ -252,7 +252,7 @@ func (c *Core) ownLoss(cause string, grace time.Duration) {
 	c.end(wire.End{Signal: sigTerm, GraceMs: ms(grace)})
 }
 
-// reaperLost handles the death of this agent's reaper.
+// reaperLost handles the death of this agent's reaper process.
 func (c *Core) reaperLost() {
 	if c.survives() && !c.cfg.Root {
 		c.leave(sigKill)
@@ -261,11 +261,12 @@ func (c *Core) reaperLost() {
 	c.ownLoss("the reaper of its agent was killed", 0)
 }
 
-// leaveAfter is how long an agent that its node tells to end waits for an End. It is longer than toldWindow.
+// leaveAfter is the duration for which an agent waits for an End after its node has sent it a signal that ends
+// processes. It is longer than toldWindow.
 const leaveAfter = 3 * time.Second
 
-// endRequested handles a signal from this agent's node that ends processes, as a shutdown sends it. The root decides
-// whether the job ends. If it survives, this agent leaves after leaveAfter.
+// endRequested handles a signal to end this agent, for example SIGTERM from the shutdown of its node. The root decides
+// whether the job ends. If the job survives the loss of this node, this agent leaves after leaveAfter.
 func (c *Core) endRequested(signal uint8) {
 	switch {
 	case c.stage == ending || c.finish.leaveAt > 0:
@@ -289,7 +290,7 @@ func (c *Core) endRequested(signal uint8) {
 	c.wakeAt(c.finish.leaveAt)
 }
 
-// survives reports whether the job goes on if this node is lost.
+// survives reports whether the job continues if this node is lost.
 func (c *Core) survives() bool { return c.stage == running && (c.repairs() || c.job.Launch.Restarts) }
 
 // leave ends this agent at once. Its parent and its children see their links end, as after SIGKILL.

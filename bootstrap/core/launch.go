@@ -128,7 +128,7 @@ func (c *Core) startMore() {
 	}
 }
 
-// openSession orders the first session to a child, and counts it in the window.
+// openSession requests the first session to a child. The session takes a slot of the window.
 func (c *Core) openSession(l Link) {
 	k := &c.children[l]
 	k.started, k.phase = c.now, "start"
@@ -137,7 +137,7 @@ func (c *Core) openSession(l Link) {
 	c.do(StartChild{Child: l, Node: k.head.Nodes.At(0), Local: k.local, Most: k.tried.most(c.job.Launch.Timeout)})
 }
 
-// sendLaunch sends the agent of a child its part of the job, when the session to it is open.
+// sendLaunch sends a child its Launch, after the session to the child was opened.
 func (c *Core) sendLaunch(l Link, ev ChildUp) {
 	k := &c.children[l]
 	k.life, k.credit = life{received: c.now}, c.flow.window
@@ -167,13 +167,13 @@ func (c *Core) childPhase(ev ChildPhase) {
 	}
 }
 
-// returnNodes returns the nodes of a child whose session has failed to the parent, so that another agent tries. If one
-// has tried before, or this agent is the root, it reports them as dead instead.
+// returnNodes returns the nodes of a child, whose session has failed, to the parent of this agent. Another agent then
+// tries to start them. If another agent has already tried, or this agent is the root, the nodes are reported as dead.
 func (c *Core) returnNodes(l Link, ev ChildFailed) {
 	k := &c.children[l]
 	part := k.planned
 	if !k.tried.last(c) {
-		k.times = nil // the times of another agent count there
+		k.times = nil // the agent that starts these nodes measures its own times
 		c.returnUp(part, ev)
 		return
 	}

@@ -38,7 +38,7 @@ func (c *Core) doBulk(effects []lookup.BulkEffect) {
 
 // doTables is doBulk for addresses, which this node reads itself.
 func (c *Core) doTables(effects []lookup.BulkEffect) {
-	var read, here *lookup.BulkEffect // after the others: each has effects of its own
+	var read, here *lookup.BulkEffect // performed last, because these two cause further effects
 	for _, e := range effects {
 		switch e.Do {
 		case lookup.RequestBulk, lookup.CallBulk:
@@ -72,7 +72,8 @@ func (c *Core) doLookups(effects []lookup.Effect) {
 				c.send(e.To.Link, e.Msg)
 			}
 		case lookup.Table:
-			if e.To.Link == Up || !c.children[e.To.Link].In(child.Coming) { // a child that is coming looks up on demand
+			// A child that is joining the job looks up values on demand.
+			if e.To.Link == Up || !c.children[e.To.Link].In(child.Coming) {
 				c.send(e.To.Link, wire.Blocks{Values: e.Blocks})
 			}
 		case lookup.Wake:

@@ -121,7 +121,7 @@ func (c *Core) passSignal(n uint8) {
 // exitStatus is the status of a program that ended with a code.
 func exitStatus(code uint8) job.Status { return job.Status{Kind: job.Exited, Code: code} }
 
-// reportToUser passes on what is for the user: wire.Placed, wire.Waiting or rankwire.Notice.
+// reportToUser forwards the message m, which is for the user: a wire.Placed, wire.Waiting or rankwire.Notice.
 func (c *Core) reportToUser(m frame.Message) {
 	if c.cfg.Root {
 		c.do(Report{m})

@@ -94,8 +94,8 @@ func (c *Core) dropPlaces(ranks rankwire.SlotSpans) {
 	}
 }
 
-// successorOf returns the child that is to take the place of the child lost. It returns false if there is none, or if
-// it is ready already.
+// successorOf returns the child that will replace the child lost. It returns false if lost has no successor, or if the
+// successor is ready already.
 func (c *Core) successorOf(lost Link) (Link, bool) {
 	i := slices.IndexFunc(c.children, func(k branch) bool { return k.In(child.Replacing) && k.old == lost })
 	return Link(i), i >= 0

@@ -209,7 +209,7 @@ func (c *Core) resumed(m wire.Resume) {
 		Signals: r.signals.Count(), Input: r.inputs, Held: uint32(held), Released: c.collectives.Over(),
 		Floor: c.floors.Taken(), Respawn: r.respawn, Begun: c.starts.begun || r.number > 0,
 	}
-	if !c.starts.begun { // its ranks wait for their Respawn
+	if !c.starts.begun { // the ranks of this node wait for a Respawn
 		state.Replaces = r.number
 	}
 	c.send(Up, state)
@@ -337,7 +337,7 @@ func (c *Core) askedUp(from Link, m frame.Message) bool {
 	if !c.repairs() {
 		return true
 	}
-	again := false // m may be a repetition
+	again := false // whether the child may have sent m before
 	if from != Up {
 		k := &c.children[from]
 		again = k.In(child.Adopted) && !k.knowsBelow()

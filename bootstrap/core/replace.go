@@ -19,7 +19,7 @@ import (
 //
 //	at the root:    Fault --> Replace to the parent --Replaced--> ready --+--> Floor, Respawn
 //	                      --> a sweep, or the time --> fenced ------------+
-//	at the parent:  Lost, and the states of a successor in docs/dev/children.md
+//	at the parent:  the states Lost and Successor* of docs/dev/children.md
 //	at the spare:   Launch, Standing --> Ready; Respawn --> Fork --ForkDone--> Respawned
 //
 // A lost agent with others below it is replaced only if the tree is repaired (relaunch.go): nobody
@@ -179,7 +179,7 @@ func (c *Core) startReplacement(old Link, m wire.Replace) {
 	c.openSession(l)
 }
 
-// sendStanding sends a successor the state of the job, which the lost agent had been told.
+// sendStanding sends a successor the present state of the job, which the lost agent had received in earlier messages.
 func (c *Core) sendStanding(l Link) {
 	k := &c.children[l]
 	k.recalled = c.recall.serial
@@ -229,7 +229,7 @@ func (c *Core) standingLies(m wire.Standing) string {
 		"of no ranks, or that nobody wants")
 }
 
-// takePlace gives a successor that is ready the place of the lost child.
+// takePlace replaces the lost child by its successor l, which is ready.
 func (c *Core) takePlace(l Link) {
 	k := &c.children[l]
 	c.happen(k.old, child.Succeeded, nil)

@@ -143,17 +143,19 @@ func faultCode(f wire.Fault) int {
 	return codeSelf
 }
 
-// told is an agent that its node told to end, and when the root heard it.
+// told records that the node of an agent told the agent to end, and the time at which the root learned this.
 type told struct {
 	node job.NodeIndex
 	at   time.Duration
 }
 
-// toldWindow is the time within which all agents are told to end if somebody ends the job, and not a node.
+// toldWindow is the maximum time between the first and the last agent that is told to end, if a resource manager ends
+// the whole job. If fewer agents are told to end, only their nodes shut down.
 const toldWindow = 2 * time.Second
 
-// outlasts reports whether the job goes on although an agent was told to end. It does if it survives the loss of a
-// node, unless all agents were told within toldWindow. Then a resource manager ends the job, and no spare is started.
+// outlasts reports whether the job continues although an agent was told to end. It continues if it can survive the loss
+// of a node and not all agents were told within toldWindow. If all were told, a resource manager ends the job, and no
+// spare is started.
 func (c *Core) outlasts(f wire.Fault) bool {
 	r := &c.root
 	r.told = slices.DeleteFunc(r.told, func(t told) bool { return t.node == f.Node || c.now-t.at > toldWindow })
@@ -169,7 +171,7 @@ const (
 	codePipe    = 128 + sigPipe
 )
 
-// endFor blames the failure f for the end of the job, and ends it.
+// endFor ends the job and reports the failure f as the reason.
 func (c *Core) endFor(f wire.Fault) {
 	c.blame(f, weightOf(f))
 	c.endAll(sigTerm)

@@ -1,7 +1,7 @@
-// Package child decides what an agent does about one of its children. The state of a child says which session or link
-// there is, how far its agent has come, and what becomes of its place when it is lost. A table has the next state and
-// the actions for each state and event. A Child does nothing itself: its parent passes in events and performs the
-// actions.
+// Package child implements the state machine of a child of an agent. The state of a child says whether the child has a
+// session or a link, how far its launch has progressed, and whether a successor may replace the child. A table gives
+// the next state and the actions for each state and event. The parent passes events to a Child and performs the
+// actions that Step returns.
 package child
 
 import "math/bits"
@@ -9,7 +9,7 @@ import "math/bits"
 // State is the state of a child. It is one bit, so that several states can be combined into a set.
 type State uint32
 
-// The states. docs/dev/children.md lists how they follow each other.
+// The states of a child. In their descriptions, "it" is the child. docs/dev/children.md lists the transitions.
 const (
 	Waiting           State = 1 << iota // its node waits for a session
 	Starting                            // a session to it is being opened
@@ -36,28 +36,28 @@ const (
 
 // Sets of states.
 const (
-	Opening   = Starting | GrowStarting | SuccessorStarting       // its session takes a slot of the window
-	Launching = Up | GrowUp | SuccessorUp                         // Ready has not come
-	Settled   = Ready | Counted | GrowReady | Successor | Adopted // Ready has come, or State of an adopted one
-	Heard     = Launching | Settled | Resumed                     // its frames are applied
-	Linked    = Heard | Reported                                  // it has a link
-	Coming    = GrowWaiting | GrowStarting | GrowUp | GrowReady   // its nodes are not of the job yet
-	Replacing = SuccessorStarting | SuccessorUp                   // its nodes are still those of the lost child
-	Relinking = Rejoining | Joining                               // it is an agent of the job that gets a new link
+	Opening   = Starting | GrowStarting | SuccessorStarting       // the child's session takes a slot of the window
+	Launching = Up | GrowUp | SuccessorUp                         // the child has its Launch and has not sent Ready
+	Settled   = Ready | Counted | GrowReady | Successor | Adopted // the child has sent Ready, or State if adopted
+	Heard     = Launching | Settled | Resumed                     // the parent handles frames of the child
+	Linked    = Heard | Reported                                  // the child has a link to the parent
+	Coming    = GrowWaiting | GrowStarting | GrowUp | GrowReady   // the nodes of the child are not in the job yet
+	Replacing = SuccessorStarting | SuccessorUp                   // the lost child still has the nodes of the place
+	Relinking = Rejoining | Joining                               // a new link to an agent of the job is being opened
 	HasExited = Reported | Exited
 	Ended     = HasExited | Gone
 
 	waits    = Waiting | GrowWaiting
 	unlinked = waits | Opening | Relinking
-	member   = Ready | Counted | Successor | Adopted // settled, and its nodes are of the job
+	member   = Ready | Counted | Successor | Adopted // the child is settled, and its nodes are in the job
 	over     = Exited | Gone
 )
 
-// Event is something that happens to a child, as the core classifies it. It is one bit, like a State, so that several
-// events can be combined into a set.
+// Event is an event of a child, as classified by the core. It is one bit, so that several events can be combined into a
+// set.
 type Event uint32
 
-// The events.
+// The events of a child. In their descriptions, "it" is the child, and "this agent" is its parent.
 const (
 	Start         Event = 1 << iota // there is room for its session
 	GiveBack                        // this agent reaches no node, and returns those that wait
@@ -85,11 +85,12 @@ const (
 
 // Child is the state of one child. It keeps these invariants:
 //
-//  1. A child takes a slot of the window from OpenSession to FreeSlot, which is as long as it is Opening.
-//  2. It is removed once: when it becomes Ended, by Remove, LeavePlace, Rejoin or AdoptBelow.
-//  3. By then one action says what became of its ranks: AddEnds, AddNotRun, AddLost, YieldNodes, Rejoin or AdoptBelow.
+//  1. A child takes a slot of the window from OpenSession to FreeSlot. During this time its state is in Opening.
+//  2. A child is removed once, by Remove, LeavePlace, Rejoin or AdoptBelow, when its state becomes one of Ended.
+//  3. Before its removal, one action accounts for the ranks of the child: AddEnds, AddNotRun, AddLost, YieldNodes,
+//     Rejoin or AdoptBelow.
 //  4. A link or session that has not ended is closed when the child becomes Gone.
-//  5. A child that is Ended stays Ended, and End or GiveUp ends any other one.
+//  5. A child whose state is in Ended stays there. End or GiveUp ends each of the other children.
 type Child struct{ state State }
 
 // New returns a child in its first state: Waiting, GrowWaiting, SuccessorStarting, Rejoining, Joining or Lost.
@@ -101,8 +102,8 @@ func New(first State) (c Child) {
 // In reports whether the child is in one of the states of a set.
 func (c Child) In(set State) bool { return c.state&set != 0 }
 
-// Step applies an event, changes the state, and returns the actions that the parent performs then, in order. An
-// impossible event changes nothing.
+// Step applies an event, changes the state, and returns the actions that the parent must perform, in order. If the
+// event is impossible in the present state, Step changes nothing.
 func (c *Child) Step(e Event) []Action {
 	r := index[place(c.state)][place(e)]
 	if r.next != stay {
@@ -121,5 +122,5 @@ func (c Child) Cannot(e Event) string {
 
 func (c *Child) become(s State) { c.state = s }
 
-// place returns the index of the only bit that is set in b.
+// place returns the index of the bit that is set in b. Exactly one bit must be set.
 func place[B State | Event](b B) int { return bits.TrailingZeros32(uint32(b)) }

@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "rewrite docs/dev/children.md")
 
 const page = "../../../docs/dev/children.md"
 
-// constants returns the names and the comments of the constants of a type, in their order.
+// constants returns the names and the comments of the constants in child.go whose type is of, in source order.
 func constants(t *testing.T, of string) (names, about []string) {
 	file, err := parser.ParseFile(token.NewFileSet(), "child.go", nil, parser.ParseComments)
 	require.NoError(t, err)
@@ -31,7 +31,7 @@ func constants(t *testing.T, of string) (names, about []string) {
 		if first, ok := g.Specs[0].(*ast.ValueSpec).Type.(*ast.Ident); !ok || first.Name != of {
 			continue
 		}
-		for _, s := range g.Specs[:len(g.Specs)-1] { // the last one is the count
+		for _, s := range g.Specs[:len(g.Specs)-1] { // the last constant is the number of constants
 			v := s.(*ast.ValueSpec)
 			names, about = append(names, v.Names[0].Name), append(about, strings.TrimSpace(v.Comment.Text()))
 		}
@@ -39,7 +39,7 @@ func constants(t *testing.T, of string) (names, about []string) {
 	return names, about
 }
 
-// named returns the names of the bits of a set.
+// named returns the names of the bits in set, separated by commas. names[i] is the name of bit i.
 func named[B State | Event](set B, names []string) string {
 	var all []string
 	for i, name := range names {
@@ -83,7 +83,7 @@ func render(t *testing.T) string {
 	return b.String()
 }
 
-// TestTableIsTotal requires that the table has each pair of a state and an event once, with a reason.
+// TestTableIsTotal requires that the table contains each pair of a state and an event exactly once, with a reason.
 func TestTableIsTotal(t *testing.T) {
 	states, _ := constants(t, "State")
 	events, _ := constants(t, "Event")
@@ -112,7 +112,7 @@ func TestPage(t *testing.T) {
 	require.Equal(t, render(t), string(have), "go test ./bootstrap/core/child -run TestPage -update")
 }
 
-// TestInvariants lets random events happen to children, and requires the invariants of Child.
+// TestInvariants applies random events to children, and requires that the invariants of Child hold.
 func TestInvariants(t *testing.T) {
 	used := map[*row]bool{}
 	for seed := range uint64(10_000) {
@@ -121,7 +121,7 @@ func TestInvariants(t *testing.T) {
 		c := New(first)
 		slots, removed, accounted := 0, 0, 0
 		if first == SuccessorStarting {
-			slots = 1 // its parent has opened the session
+			slots = 1 // the parent has opened the first session of the child
 		}
 		for range 60 {
 			e := Event(1) << rng.IntN(eventCount)
@@ -151,7 +151,7 @@ func TestInvariants(t *testing.T) {
 			must(slots == 1 == c.In(Opening) && slots < 2, 1)
 			must(removed == 1 == c.In(Ended) && removed < 2, 2)
 			must(accounted == removed, 3)
-			itself := e&(SessionFailed|Unjoined|LinkLost|LinkLeft|LinkAdopted) != 0 // it has ended, or is closed before
+			itself := e&(SessionFailed|Unjoined|LinkLost|LinkLeft|LinkAdopted) != 0 // no Close is needed
 			must(!was.In(Opening|Heard) || !c.In(Gone) || itself || slices.Contains(actions, Close), 4)
 			must(!was.In(Ended) || c.In(Ended), 5)
 		}

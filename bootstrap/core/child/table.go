@@ -2,10 +2,11 @@ package child
 
 import "strings"
 
-// Action is one thing that the parent does about an event. Its text describes it in docs/dev/children.md.
+// Action is an action that the parent performs after an event of a child. Its value is the text that describes the
+// action in docs/dev/children.md.
 type Action string
 
-// The actions.
+// The actions. In their texts, "it" is the child.
 const (
 	OpenSession  Action = "open a session"
 	FreeSlot     Action = "free a slot of the window"
@@ -41,8 +42,8 @@ const (
 	Orphan       Action = "if the job runs, this subtree ends"
 )
 
-// row gives the next state and the actions for each pair of one of its states and one of its events. The field why is
-// the reason, or begins with "cannot be: " if the pair is impossible.
+// row contains the next state and the actions for each pair of a state in states and an event in events. why gives the
+// reason for the transition. If the events are impossible in the states, why begins with "cannot be: ".
 type row struct {
 	states  State
 	events  Event
@@ -51,15 +52,16 @@ type row struct {
 	why     string
 }
 
-// stay is the next state of a row that does not change the state.
+// stay as the next state of a row means that the state does not change.
 const stay State = 0
 
 func (r *row) impossible() bool { return strings.HasPrefix(r.why, "cannot be: ") }
 
-// do is a short form for the table.
+// do returns its arguments as a slice, to keep the rows of table short.
 func do(actions ...Action) []Action { return actions }
 
-// table has exactly one row for each pair of a state and an event. docs/dev/children.md is made from it.
+// table contains exactly one row for each pair of a state and an event. TestPage generates docs/dev/children.md from
+// table.
 var table = []row{
 	{Waiting, Start, Starting, do(OpenSession), "there is a free slot in the window"},
 	{GrowWaiting, Start, GrowStarting, do(OpenSession), "as for other children"},
@@ -159,7 +161,7 @@ var table = []row{
 	{unlinked | Linked&^GrowReady | Lost | over, Enter, stay, nil, "cannot be: all new agents were ready"},
 }
 
-// index has the row of table for each state and event.
+// index maps each state and event to the row of table that contains the pair.
 var index = indexed(table)
 
 func indexed(rows []row) (x [stateCount][eventCount]*row) {

@@ -6,18 +6,18 @@ import (
 	"ibrun/bootstrap/wire/rankwire"
 )
 
-// BulkDo says what the core must do for a BulkEffect.
+// BulkDo is the action that a BulkEffect requests from the core.
 type BulkDo uint8
 
 const (
-	RequestBulk BulkDo = iota // To is Up: ask for the values of Fence
-	CallBulk                  // To is a child: ask for what its subtree has
-	ReadBulk                  // ask for what this node has; ReadDone answers
+	RequestBulk BulkDo = iota // request the values of Fence from the parent; To is Up
+	CallBulk                  // request the values of the subtree of the child To
+	ReadBulk                  // read the values of this node, and pass them to ReadDone
 	SendBulk                  // put Values on the link To
 	DeliverBulk               // hand Values to this node
 )
 
-// BulkEffect is something that the core must do for a bulk fetch. Fence is the number of the fetch.
+// BulkEffect is an action that the core must perform for a bulk fetch. Fence is the number of the fetch.
 type BulkEffect struct {
 	Do     BulkDo
 	To     subtree.Link
@@ -25,8 +25,8 @@ type BulkEffect struct {
 	Values frame.Values
 }
 
-// Bulk is one agent's part in bulk fetches. A bulk fetch collects the values of all nodes and brings them to the nodes
-// that have requested them. Bulk does not interpret the values: the driver of this node reads and takes them. The
+// Bulk implements bulk fetches in one agent. A bulk fetch collects the values of all nodes and brings them to the nodes
+// that have requested them. Bulk does not interpret the values. The driver of this node reads and stores them. The
 // number of a fetch is that of a fence, which all nodes have passed when the first of them sends a request.
 //
 //	request of this node or a child --> there already: served
@@ -34,8 +34,8 @@ type BulkEffect struct {
 //	call, from the root down --> this node gives; all children have given or ended --> values up, once
 //	values, from the root down --> kept for later requests; to this node and the children that asked
 //
-// A child that has ended gives nothing, and neither does a subtree whose values are too large for one message: a node
-// that misses a value looks it up by itself.
+// A child that has ended sends no values. A subtree sends none if they are too large for one message. A node that
+// misses a value after a bulk fetch looks up this value individually.
 type Bulk struct {
 	Started uint64 // fetches, at the root
 	Called  uint32 // the newest fence that was called for
@@ -51,17 +51,17 @@ type Bulk struct {
 	values    frame.Values
 	out       []BulkEffect
 
-	Keeps bool         // keep the values that were sent, to repeat them to another parent (bulkrepair.go)
+	Keeps bool         // retain the values that were sent last, to send them again to a new parent (bulkrepair.go)
 	kept  frame.Values // the values that were sent last
 }
 
-// bulkChild holds the newest fences of one child. 0 means that there is none.
+// bulkChild contains the numbers of the newest fetches of one child. 0 means none.
 type bulkChild struct {
-	wants uint32 // whose values the child waits for
-	gave  uint32 // whose call the child has answered
+	wants uint32 // number of the fetch whose values the child waits for
+	gave  uint32 // number of the newest fetch for which the child has sent its values
 }
 
-// NewBulk returns the Bulk of the agent whose children are in below.
+// NewBulk returns the Bulk of an agent. below contains the children of the agent.
 func NewBulk(below *subtree.Subtree) Bulk { return Bulk{below: below} }
 
 func (f *Bulk) child(l subtree.Link) *bulkChild {

@@ -10,7 +10,7 @@ import (
 	"ibrun/bootstrap/wire/rankwire"
 )
 
-// bulkBelow is a subtree with some children.
+// bulkBelow returns the subtree of an agent with the given number of children.
 func bulkBelow(root bool, children int) *subtree.Subtree {
 	s := &subtree.Subtree{Root: root}
 	for range children {

@@ -107,7 +107,7 @@ func (p *Pairs) try(key pair) {
 // refuse tells the rank alive that the rank dead has ended or failed.
 func (p *Pairs) refuse(alive, dead job.Slot) {
 	if !p.own.Of(alive).Joined() {
-		return // its first frame must be Welcome; it can request the pair after that
+		return // the first frame to a rank must be Welcome; the rank can request the pair later
 	}
 	what := rankwire.Exited
 	if p.own.Of(dead).Failed() {

@@ -6,9 +6,9 @@ import (
 	"ibrun/internal/job"
 )
 
-// MayJoin reports whether an agent accepts a new parent. A level is the distance of an agent from the root. current is
-// the level of the present parent, and offered is that of the new one. An agent that is nearer to the root than the
-// present parent has declared that parent lost. One that is farther away has been declared lost itself.
+// MayJoin reports whether an agent accepts a new parent. The level of an agent is its distance from the root. current
+// is the level of the present parent, and offered is the level of the new parent. An agent that is nearer to the root
+// than the present parent has declared that parent lost. An agent that is farther away has been declared lost itself.
 func MayJoin(current, offered uint32) bool { return offered <= current }
 
 // Sent retains messages that were sent to the parent, in order, until the parent grants credit for their bytes. The
@@ -46,12 +46,12 @@ func (s *Sent[T]) Len() int { return len(s.list) }
 // of node and serial number identifies the report. An agent retains the reports of its subtree until the root confirms
 // them. The root records which reports it has handled. The zero value is empty.
 type Reports[R any] struct {
-	serial uint32                   // of the last report of this agent
+	serial uint32                   // serial number of the last report of this agent
 	kept   []report[R]              // reports that the root has not confirmed
 	had    map[job.NodeIndex]uint32 // at the root: last serial number that it has handled, by node
 }
 
-// report is a retained report. Its content is of.
+// report is a retained report. The field of contains the report itself.
 type report[R any] struct {
 	node   job.NodeIndex
 	serial uint32

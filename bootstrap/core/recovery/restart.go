@@ -129,7 +129,7 @@ func (d *Director) Opened() []Effect {
 // caller calls Fenced later.
 func (d *Director) Failed(now time.Duration, span Span, fenced bool) []Effect {
 	if r := d.under(span); r != nil && r.stage < starting && r.span.First <= span.First && span.End() <= r.span.End() {
-		if !fenced { // if its floor is announced already, a new one follows
+		if !fenced { // if the floor of r was announced before, announce a new floor later
 			r.stage, r.serial = fencing, 0
 			if r.all {
 				r.lost = append(r.lost, span)
@@ -176,8 +176,8 @@ func (d *Director) begin(now time.Duration, r *round, fenced bool) {
 	d.announce()
 }
 
-// Recalled records that all remaining agents have ended their ranks for the recall serial. If an agent could not do so,
-// why is the reason, and otherwise it is empty.
+// Recalled records that all remaining agents have ended their ranks for the recall with the number serial. If an agent
+// could not end its ranks, why contains the reason. If all ranks have ended, why is empty.
 func (d *Director) Recalled(serial uint32, why string) []Effect {
 	for _, r := range d.rounds {
 		if !r.all || r.recall != serial || r.stage != fencing {
@@ -194,8 +194,8 @@ func (d *Director) Recalled(serial uint32, why string) []Effect {
 	return d.done()
 }
 
-// check ends the stage fencing of a restart of all ranks, if Recalled was called and Fenced was called for each span in
-// lost.
+// check ends the stage fencing of a restart of all ranks when Recalled was called, and Fenced was called for each span
+// in lost.
 func (r *round) check() {
 	if r.stage == fencing && !r.alive && len(r.lost) == 0 {
 		r.stage = announcing
@@ -311,12 +311,12 @@ func (d *Director) Confirmed(serial uint32) []Effect {
 	return d.done()
 }
 
-// Respawned records the result of a Start effect for the ranks of span, which are a part of that effect's or all. If
-// why is empty, they run. Otherwise it is the reason why they cannot be started. serial is that of the effect.
+// Respawned records the result of the Start effect with the number serial for the ranks of span. These are some or all
+// ranks of the effect. If the ranks run, why is empty. If they cannot be started, why contains the reason.
 func (d *Director) Respawned(serial uint32, span Span, why string) []Effect {
 	i := slices.IndexFunc(d.rounds, func(r *round) bool { return r.serial == serial && r.stage == starting })
 	if i < 0 {
-		return nil // a newer restart has replaced this one
+		return nil // a newer restart has replaced the one with this serial number
 	}
 	if why != "" {
 		d.do(Effect{Do: GiveUp, Span: span, Of: span, Why: why})

@@ -32,7 +32,7 @@ func start(serial uint32, span Span, start uint8) Effect {
 	return Effect{Do: Start, Serial: serial, Span: span, Epoch: job.Epoch(start, 1)}
 }
 
-// spanReport returns the effect that reports a restart of the same ranks that have failed.
+// spanReport returns the effect that reports a restart of the ranks of span, because the same ranks have failed.
 func spanReport(span Span, number int) Effect {
 	return Effect{Do: Report, Span: span, Of: span, Number: number}
 }
