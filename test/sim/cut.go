@@ -10,10 +10,10 @@ import (
 // state is what the network does on the link between an agent and its parent.
 type state struct{ up, down direction }
 
-// direction is one direction of a link.
+// direction is the state of one direction of a link.
 type direction struct {
-	last time.Duration // when the last thing sent that way arrives
-	cut  time.Duration // until when nothing arrives
+	last time.Duration // time at which the last data sent in this direction arrives
+	cut  time.Duration // time until which no data arrives in this direction
 }
 
 // Forever is the length of a cut that does not heal.

@@ -218,7 +218,7 @@ func (c *chaos) draw() (name string) {
 	return k.name
 }
 
-// inject lets a fault of a node happen, unless it is left out.
+// inject calls do at the time at, to cause the named fault of a node. It does nothing if the fault is left out.
 func (c *chaos) inject(name string, node uint32, at time.Duration, do func()) {
 	number := len(c.faults)
 	c.faults = append(c.faults, fmt.Sprintf("%d: %s, node %d at %v", number, name, node, at))

@@ -81,7 +81,7 @@ func (r *repaired) stepped(c *chaos, a *agent, ev core.Event, effects []core.Eff
 	}
 }
 
-// honest holds that no agent is taken for a liar.
+// honest requires that no agent is accused of sending invalid messages.
 func (c *chaos) honest(a *agent, what any) {
 	var f wire.Fault
 	switch what := what.(type) {

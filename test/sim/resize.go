@@ -9,7 +9,7 @@ import (
 // Resize lets a caller ask for another size of the job, now.
 func (w *World) Resize(ev core.ResizeAsked) { w.deliver(event{to: w.root, ev: ev}) }
 
-// Leave lets the ranks of the nodes from first to before end end well, now.
+// Leave ends the ranks of the nodes [first, end) at once, with exit code 0.
 func (w *World) Leave(first, end int) {
 	for node := uint32(first); node < uint32(end); node++ {
 		a := w.agents[node]

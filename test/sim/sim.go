@@ -47,8 +47,8 @@ type Config struct {
 	BulkFetched func(node, fence uint32, values frame.Values)
 	// Mute says that a node does not answer questions.
 	Mute func(node uint32) bool
-	// Takes, in place of Session, is how long a session takes, and whether
-	// it comes up then. The root's own machine is host "root".
+	// Takes replaces Session. It returns the duration of opening a session,
+	// and whether the session opens. The root's own machine is host "root".
 	Takes func(parent, host string) (time.Duration, bool)
 	// Jitter is what a message may take beyond Hop; messages of one link keep their order.
 	Jitter time.Duration
@@ -176,7 +176,8 @@ func (q *events) pop() event {
 	}
 }
 
-// checks reports whether each step of each core checks its invariants, which takes time for each child.
+// checks reports whether each core checks its invariants after each step. Worlds with more than 512 nodes do not,
+// because the time of a check grows with the number of children.
 func (w *World) checks() bool { return w.cfg.Nodes.Len() <= 512 }
 
 // New makes a world in which nothing has happened yet.

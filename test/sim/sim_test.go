@@ -63,7 +63,7 @@ func requireOnceEach(t *testing.T, counts map[crossing]int, n int) {
 	}
 }
 
-// complete runs a job to its end, which must come before the limit and have exit code 0.
+// complete runs a job to its end. The job must end before limit with exit code 0.
 func (w *World) complete(t *testing.T, limit time.Duration) {
 	t.Helper()
 	require.NoError(t, w.Run(limit))
