@@ -18,7 +18,7 @@ type Body interface {
 	write(w *writer, e *Engine) error
 }
 
-// Values is the answer to a Get. Pairs contains keys and values that the process Of has put.
+// Values is the answer to a Get. Pairs contains keys and values of the process Of.
 type Values struct {
 	Of    Proc
 	Pairs Pairs

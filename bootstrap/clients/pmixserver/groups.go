@@ -27,7 +27,7 @@ type groups struct {
 	bytes     int
 }
 
-// group represents a PMIx group whose members of this node exchange attributes.
+// group represents a PMIx group whose members exchange attributes.
 type group struct {
 	name   string
 	values frame.Encoder // slot and encoded attributes of each member that has attributes

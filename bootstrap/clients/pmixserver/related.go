@@ -43,7 +43,7 @@ func (s *Server) learn(namespace, text string) bool {
 	return true
 }
 
-// describeRelated returns the description of a related job o and its namespace in the form that clients receive.
+// describeRelated returns the description of the related job o, which has the given namespace, for clients.
 func describeRelated(namespace string, o *job.Job) *pmix.Job {
 	j := &pmix.Job{
 		Namespace: namespace, ID: o.ID, Size: o.Size, Universe: o.Size, Apps: apps(o), NodeCount: o.Nodes,
