@@ -23,8 +23,8 @@ const ChannelVariable = "IBRUN_FD"
 // ErrNoAgent is returned by OpenChannel if ChannelVariable is not set, because ibrun has not started this process.
 var ErrNoAgent = errors.New("no agent: not started by ibrun")
 
-// Channel is a rank's connection to its agent. Send and Close may be called from any goroutine, Next only from one at a
-// time.
+// Channel is a rank's connection to its agent. Send and Close may be called from several goroutines at once,
+// but Next must not.
 type Channel struct {
 	conn   *net.UnixConn
 	frames *frame.Reader

@@ -3,8 +3,8 @@
 // package wire, which ranks do not import. The file bootstrap/wire/schema.txt describes the messages, and the files
 // *_gen.go are generated from it.
 //
-// Channel is a rank's end of the connection to its agent. It sends and receives frames, and receives a socket with some
-// of them. All other code of the package performs no I/O.
+// Channel is a rank's end of the connection to its agent. It sends and receives frames. Some of the frames that it
+// receives come with a socket. All other code of the package performs no I/O.
 package rankwire
 
 import "ibrun/internal/job"

@@ -31,7 +31,7 @@ type Suite struct {
 	Borrowed []frame.Message
 	// Variant is the path of a field that says which others its message has; empty: there is none.
 	Variant string
-	// Look is called with each message that Fuzz has decoded, to read it further. It may be nil.
+	// Fuzz calls Look with each message that it has decoded, for additional checks. Look may be nil.
 	Look func(frame.Message)
 	// View shows what tables and lists of messages have in them.
 	View fields.View
