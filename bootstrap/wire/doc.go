@@ -19,7 +19,7 @@ import (
 const (
 	JoinedTaken  uint8 = iota // the agent of the job has accepted the link, and its sender is the new parent
 	JoinedNobody              // no agent of the job runs on the node, or the agent has not answered
-	JoinedOther               // the agent has refused the link, because its own parent is nearer to the root than the sender
+	JoinedOther               // the agent has refused the link: its own parent is nearer to the root than the sender
 )
 
 // NoInput is the value of State.Input for an agent that replaces a lost agent. The restarted ranks of such an agent get
