@@ -70,7 +70,7 @@ func (s *stream) receive(from uint32, in *inbox, memory *bufferPool) (came uint6
 	if d.err == errEndMark {
 		return d.came, d.err
 	}
-	s.fail(d.err) // for writers, too
+	s.fail(d.err) // also unblocks writers
 	return d.came, s.cause()
 }
 

@@ -97,7 +97,7 @@ func (t *Table) connect(
 
 // prove shows the listener which rank dials, and takes its proof.
 func (t *Table) prove(s fabric.Stream, rank uint32, token upgrade.Token) error {
-	_ = s.SetDeadline(time.Now().Add(helloTime)) // if s is closed, the next call says so
+	_ = s.SetDeadline(time.Now().Add(helloTime)) // if s is closed, the next call on s returns the error
 	if err := t.sendHello(s, rank, token); err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ type inbox struct {
 	alarms  []error // of which no receiver has been told
 
 	failures []error         // of ranks that the program has not heard of or acknowledged
-	restarts []*RestartError // of which the program has not heard
+	restarts []*RestartError // restarts that have not been reported to the program yet
 	unheard  atomic.Int32    // how many they are, for those who send
 }
 
@@ -40,13 +40,13 @@ type inbox struct {
 type source struct {
 	queue  []*entry // oldest first
 	bytes  int
-	room   chan struct{}   // closed when there is room again; nil: nobody waits
+	room   chan struct{}   // closed when the queue has room again; nil if no goroutine waits for room
 	taken  func(bytes int) // called with the size of each message that the program receives; may be nil
-	stream bool            // its last message came by a stream
-	driver driver          // which reads that; nil: none that a receiver may drive
-	err    error           // nothing more will come from this peer
-	start  uint8           // of the peer, which counts: how often it was restarted
-	news   *RestartError   // of which the program has not heard
+	stream bool            // the last message of the peer arrived by a stream
+	driver driver          // reads that stream; nil if no receiver may drive it
+	err    error           // reason that no more messages will arrive from the peer, or nil
+	start  uint8           // number of restarts of the peer; messages with a lower number are dropped
+	news   *RestartError   // restart that has not been reported to the program yet, or nil
 }
 
 type entry struct {
@@ -83,8 +83,8 @@ func (b *inbox) source(from uint32) *source {
 	return s
 }
 
-// put delivers a message that has not come as a datagram of the fabric. Start is the start of the sender that has sent
-// it. A message of an earlier start than the one that counts is dropped.
+// put delivers a message that did not arrive as a datagram of the fabric. Start is the number of restarts of the sender
+// when it sent the message. If the sender has been restarted more often since, put drops the message.
 func (b *inbox) put(m Message, start uint8) { b.putAll(m.From, [][]byte{m.Body}, start, nil) }
 
 // byStream notes how a message has come; the caller holds the lock.
@@ -231,7 +231,7 @@ func (b *inbox) wait(ctx context.Context, w *waiter) (m Message, done bool, err 
 	select {
 	case <-w.woken:
 	case <-turn:
-		d.Turn().Leave() // whoever comes next may drive, most likely this goroutine
+		d.Turn().Leave() // frees the turn; the next goroutine to ask for it is probably this one
 		if b.leave(w) {
 			return m, false, nil
 		}

@@ -59,7 +59,7 @@ func (l *lobby) enter(s fabric.Stream, expected func() int) *guest {
 	return g
 }
 
-// sources returns the number of guests by source.
+// sources returns the number of guests from each source prefix.
 func (l *lobby) sources() map[netip.Prefix]int {
 	of := map[netip.Prefix]int{}
 	for _, g := range l.guests {
@@ -76,7 +76,7 @@ func (l *lobby) expect(count func() int) int {
 	return l.expected
 }
 
-// busiest returns the source with the most guests, given their numbers by source.
+// busiest returns the source prefix with the most guests. Of holds the number of guests from each prefix.
 func busiest(of map[netip.Prefix]int) (most netip.Prefix) {
 	for from, n := range of {
 		if n > of[most] {

@@ -19,11 +19,11 @@ import (
 //	new --the agent's answer to the other rank--> open
 type localPeer struct {
 	rank    uint32        // slot of the peer
-	asking  sync.Once     // of ask
-	decided sync.Once     // of decide
+	asking  sync.Once     // makes ask send only one request
+	decided sync.Once     // makes only the first call of decide take effect
 	open    chan struct{} // closed when s or err is set
 	s       *stream
-	err     error // reason why there is no stream
+	err     error // error because of which the pair has no stream, or nil
 }
 
 // localPeer returns the peer with the given slot on this node. The first call for a peer creates it.
@@ -144,7 +144,7 @@ func (n *localPeer) try(t *Table, m []byte) error {
 		return ErrFull
 	case t.cfg.Restarts:
 		t.doubt(n)
-		return ErrFull // until the agent has answered whether the peer was restarted
+		return ErrFull // doubt has asked the agent whether the peer was restarted
 	}
 	return t.about(n.rank, ended(err))
 }

@@ -185,7 +185,7 @@ func (f *remotePeer) kill(why error) {
 	f.fail(f.dead)
 }
 
-// end stops the timers of a peer and ends its stream, when the table has been stopped.
+// end stops the timers of a peer and ends its stream. It is called after the table has been stopped.
 func (f *remotePeer) end() {
 	f.timer.Stop()
 	if f.bundle.timer != nil {

@@ -25,8 +25,9 @@ type Resolver interface {
 }
 
 // resolve passes the address of f to resolved. The epoch of f must be at least least. If fresh is not set, resolve
-// first looks in the blocks that the table has. Otherwise, and if they lack the address, it asks the agent, unless the
-// agent has been asked for the same block already. The answer goes to Answered.
+// first looks in the blocks that the table has. If fresh is set, or if the blocks lack the
+// address, resolve asks the agent, unless the agent has been asked for the same block already. The answer goes to
+// Answered.
 func (t *Table) resolve(f *remotePeer, least uint16, fresh bool) {
 	least = max(least, t.cfg.Least)
 	if !fresh {
@@ -186,7 +187,7 @@ func (t *Table) Answered(rank uint32, fresh bool, encoded []byte, failure error)
 		}
 		t.asking[node] = append(t.asking[node], w)
 		if !w.fresh || runs {
-			t.ask(w) // its question has not been sent, or this answer is not sufficient
+			t.ask(w) // w has not been sent yet, or the agent's answer lacks the requested epoch
 		}
 	}
 }

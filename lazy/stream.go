@@ -30,7 +30,7 @@ type stream struct {
 	err   error
 	done  chan struct{} // closed with err
 
-	kept *keeper // nil: what is lost with the stream is lost
+	kept *keeper // retains messages until the peer confirms them; nil if unconfirmed messages are not sent again
 
 	spin poll.Spinner // polls before the reader of the stream sleeps
 
@@ -38,7 +38,7 @@ type stream struct {
 	reading bool
 	came    uint64 // number of messages received
 	resumed bool   // the stream has failed, and the retained messages have been returned by resume
-	peers   uint64 // number of messages that the peer had received by then
+	peers   uint64 // number of messages that the peer had received when the stream failed
 }
 
 // endMark stands where a length would, as the last word of one direction.
@@ -185,7 +185,7 @@ func writeSome(to fabric.Stream, b []byte) (n int, err error) {
 	return 0, errors.ErrUnsupported
 }
 
-// try writes as much of a message as the stream takes at once. If that is a part, a goroutine writes the rest. Try
+// try writes as much of a message as the stream takes at once. If a part of m remains, a goroutine writes it. Try
 // returns false and no error if another sender has the turn, or if the stream takes nothing now.
 func (s *stream) try(m []byte) (taken bool, err error) {
 	select {

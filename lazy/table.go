@@ -148,7 +148,7 @@ type Table struct {
 	stopped bool                       // Close has been called
 	down    error                      // failure of the first of two fabrics, or nil; written with both locks held
 
-	datagrams  uint64 // sent
+	datagrams  uint64 // number of datagrams sent
 	handshakes uint64 // bytes of handshakes sent
 	rejects    uint64 // received packets of kind PacketReject
 

@@ -171,7 +171,7 @@ func (p *Peer) tick() {
 		if w.ackAt <= p.now {
 			w.answerNow()
 			w.ackWait = ackDelay
-			w.hold.gap = 0 // no data has carried it
+			w.hold.gap = 0 // the acknowledgement was sent without data
 		}
 	}
 	if p.probeAt() <= p.now {

@@ -50,22 +50,22 @@ type EventKind uint8
 
 // The events, each with the fields of Event that it uses.
 const (
-	// Msg: becomes the Peer's and is never refused. For new messages, the owner checks Room first.
+	// Send passes Msg to the Peer, which owns Msg from then on and always accepts it. The owner checks Room first.
 	Send           EventKind = iota + 1
-	Control                  // Msg: the same, delivered as DeliverControl
-	Bundle                   // Msg: the same, delivered as DeliverBundle
+	Control                  // Msg: like Send, but the peer gets DeliverControl
+	Bundle                   // Msg: like Send, but the peer gets DeliverBundle
 	Warm                     // connect without a message
 	Resolved                 // Tuple, Epoch, Fresh: answer to Resolve
 	Unresolved               // Cause: answer to Resolve, one of Exited, Broken, NoRank
-	Packet                   // Packet, Gen, SrcEpoch, DstEpoch, Path, Body, Tuple (where it came from), Keep
-	Tick                     // the timer; early and needless ones do no harm
-	Rest                     // the owner would like this connection closed, if nothing is under way
-	Taken                    // N: messages of that many bytes in all have been taken from the owner's hands
-	Down                     // our own first network does not work
-	Recovered                // it does again
+	Packet                   // Packet, Gen, SrcEpoch, DstEpoch, Path, Body, Tuple (source address), Keep
+	Tick                     // the timer has expired; early and unnecessary Ticks are harmless
+	Rest                     // request to close the connection if no message is pending
+	Taken                    // N: total bytes of the messages that the program has received since the last Taken
+	Down                     // the first network of this rank has failed
+	Recovered                // the first network of this rank works again
 	SecondaryFound           // Tuple: answer to ResolveSecondary
-	Flush                    // somebody waits until all that was sent is acknowledged
-	Floor                    // Epoch: the peer was restarted, and older epochs do not count any more
+	Flush                    // a goroutine waits until all sent messages are acknowledged
+	Floor                    // Epoch: lowest valid epoch of the peer, which was restarted
 )
 
 // Event is one thing that happened. It is a plain struct so that no event costs memory.

@@ -48,8 +48,8 @@ func (p *Peer) Addresses() (first, second fabric.Tuple) {
 
 func (p *Peer) dual() bool { return p.path != nil }
 
-// Moves returns the number of the last change of the network that the pair knows of. If it is odd, the pair uses the
-// second network.
+// Moves returns the number of the last change between the first and the second network that this rank knows of. If the
+// number is odd, the pair uses the second network.
 func (p *Peer) Moves() uint16 {
 	if !p.dual() {
 		return 0

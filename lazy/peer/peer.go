@@ -19,18 +19,18 @@ import (
 
 // Config is what a Peer knows at birth.
 type Config struct {
-	Epoch     uint16        // our epoch, 1 or more
-	Tuple     fabric.Tuple  // where we are reached
-	Secondary fabric.Tuple  // where peers on Ethernet reach us, if Tuple is none for them; zero: nowhere else
+	Epoch     uint16        // epoch of this rank, 1 or more
+	Tuple     fabric.Tuple  // address of this rank
+	Secondary fabric.Tuple  // address of this rank for peers that cannot use Tuple; zero: none
 	Down      bool          // Tuple does not work at present
-	MTU       int           // most bytes of a packet's body that we take or send, 512 or more
-	Window    int           // segments that we take at a time, 1 to 64; 0: 64
-	Stage     int           // bytes that may be accepted and not acknowledged; 0: 256 KiB
-	Inbox     int           // bytes delivered and not taken before the window shuts; 0: 1 MiB
-	Hold      time.Duration // on the second network before the first is tried; 0: 10 s
-	Seed      uint64        // of jitter
-	Floor     uint16        // older epochs of the peer do not count; 0: all do
-	Scratch   *Scratch      // shared by Peers that never run at the same time; nil: its own
+	MTU       int           // maximum size of a packet body in bytes, 512 or more
+	Window    int           // receive window in segments, 1 to 64; 0: 64
+	Stage     int           // maximum of accepted bytes that the peer has not acknowledged; 0: 256 KiB
+	Inbox     int           // maximum of delivered bytes that the program has not received; 0: 1 MiB
+	Hold      time.Duration // time on the second network until the first is tried again; 0: 10 s
+	Seed      uint64        // seed of the random jitter of timers
+	Floor     uint16        // lowest valid epoch of the peer; 0: all are valid
+	Scratch   *Scratch      // shared by Peers that never run at the same time; nil: not shared
 }
 
 // Peer is the state of one pair. The zero value is not ready; see New.
@@ -54,9 +54,9 @@ type Peer struct {
 	retry        retry
 	fin          closing
 	queue        queue
-	unackedBytes int // bytes accepted and not acknowledged
-	pending      int // messages accepted and not acknowledged
-	untaken      int // bytes delivered and not taken
+	unackedBytes int // bytes of accepted messages that the peer has not acknowledged
+	pending      int // accepted messages that the peer has not acknowledged
+	untaken      int // bytes of delivered messages that the program has not received
 	win          *window
 
 	counts  Counts
@@ -121,7 +121,8 @@ func (p *Peer) Address() fabric.Tuple { return p.to }
 // reported lost.
 func (p *Peer) Unacked() int { return p.pending }
 
-// Room returns the length in bytes of the longest message that may be sent now. If it is negative, none may be sent.
+// Room returns the length in bytes of the longest message that may be sent now. If it is negative, no message
+// may be sent.
 func (p *Peer) Room() int { return p.cfg.Stage - p.unackedBytes - messageCost }
 
 // Untaken is how many bytes were delivered and not reported as taken.
@@ -142,7 +143,7 @@ func (p *Peer) Counts() Counts { return p.counts }
 // is to be done, in this order. The slice is valid until the next Step.
 func (p *Peer) Step(now time.Duration, ev Event) []Effect {
 	p.now = now
-	clear(p.scratch.effects) // lets go of messages that the owner has taken
+	clear(p.scratch.effects) // drops references to messages that the owner has processed
 	p.scratch.effects, p.scratch.bytes = p.scratch.effects[:0], p.scratch.bytes[:0]
 	held := p.unackedBytes
 	switch ev.Kind {
@@ -264,7 +265,7 @@ func (p *Peer) transmit(k *packet) {
 	p.transmitTo(p.to, k)
 }
 
-// transmitTo builds a body in the scratch and sends it to an address.
+// transmitTo encodes the body of k in the scratch buffer and sends the packet to an address.
 func (p *Peer) transmitTo(to fabric.Tuple, k *packet) {
 	p.emit(Effect{
 		Kind: Transmit, Packet: k.kind, Gen: p.gen, DstEpoch: p.epoch, Path: p.Moves(), To: to, Body: p.body(k),

@@ -14,9 +14,8 @@ type cue struct {
 	keep  bool
 }
 
-// arrived looks at a packet before the table does: is it for this epoch
-// of ours, of which epoch of the peer, of which generation. The rules for it
-// are in docs/dev/states.md.
+// arrived checks the epochs and the generation of a received packet before the table handles it. docs/dev/states.md
+// lists the rules.
 func (p *Peer) arrived(ev Event) {
 	var c cue
 	if !c.parse(ev.Packet, ev.Body) || c.kind == PacketReject && c.epoch != ev.SrcEpoch || c.kind != PacketReject &&

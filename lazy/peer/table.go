@@ -71,11 +71,11 @@ func (a action) String() string {
 	}[a]
 }
 
-// row says what each of some states does on each of some inputs.
+// row defines the next state and the actions for each combination of the given states and inputs.
 type row struct {
 	states  []State
 	inputs  []input
-	next    State // same: the state does not change
+	next    State // the constant same means that the state does not change
 	actions []action
 	why     string
 }
@@ -86,7 +86,7 @@ const same = states
 func in(s ...State) []State { return s }
 func on(i ...input) []input { return i }
 
-// table is the whole of the handshake. TestStates writes the table of docs/dev/states.md from it. The rows of several
+// table is the whole of the handshake. TestStates writes the table of docs/dev/states.md from it. Rows for several
 // states come first.
 var table = []row{
 	{in(Idle, Resolving), on(inState1Ack, inState1), same, nil,
@@ -184,7 +184,7 @@ var table = []row{
 	{in(Closing), on(inRest), same, nil, "it is about to"},
 }
 
-// index holds the row of each state and input. Its next is never same.
+// index holds the row of each state and input. In these rows, the field next is never same.
 var index = indexed(table)
 
 func indexed(rows []row) (x [states][inputs]*row) {

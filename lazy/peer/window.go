@@ -181,7 +181,7 @@ func (p *Peer) takeAck(k *packet) {
 		return
 	}
 	p.retry.silent = 0
-	if k.window == 0 { // the peer answers, although its window is shut
+	if k.window == 0 { // the window of the peer is full, but the peer still answers
 		p.retry.since, p.retry.proofs = p.now, 0
 	}
 	before := p.pending
@@ -246,7 +246,7 @@ func (p *Peer) takeAck(k *packet) {
 	}
 }
 
-// arrived notes that a segment has reached the peer.
+// arrived records that a segment has reached the peer.
 func (w *window) arrived(s *sent, now time.Duration) {
 	if s.lost {
 		s.lost = false

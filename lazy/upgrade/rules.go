@@ -13,9 +13,8 @@ type cue struct {
 	have  uint64
 }
 
-// look looks at an event before the table does: is it about the stream that the
-// pair has, and does it come to the rank that plays this part. The rules for it
-// are in docs/dev/upgrade.md.
+// look checks an event before the table handles it: whether the event is about the current stream of the pair, and
+// whether this rank has the role that handles such events. docs/dev/upgrade.md lists the rules.
 func (p *Pair) look(ev Event) {
 	c := cue{ev.Token, ev.Offer, ev.Why, ev.Have}
 	about := p.Has(ev.Token)

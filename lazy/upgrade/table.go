@@ -131,7 +131,7 @@ var of = [regions][]input{
 // without other fields; or a step.
 type action any
 
-// step is an action that a Control or an EffectKind alone does not describe. Its element of steps defines it.
+// step is an action that a Control or an EffectKind alone does not describe. The array steps defines each step.
 type step uint8
 
 const (
@@ -156,11 +156,11 @@ const (
 	stepCount
 )
 
-// row says what each of some states of one region does on each of some inputs.
+// row defines the next state and the actions for each combination of the given states of one region and inputs.
 type row struct {
 	from    []State
 	inputs  []input
-	next    State // same: the state does not change
+	next    State // the constant same means that the state does not change
 	actions []action
 	why     string
 }

@@ -140,8 +140,8 @@ func (p *Pair) Route(m Message) (Verdict, []Effect) {
 		}
 		return ByDatagram, nil
 	}
-	// A stream pays for a message that datagrams could carry if so much has waited for the window that datagrams are too
-	// slow (bulk), or if the pair has sent enough recently.
+	// If datagrams could carry the message, a stream is worth its cost in two cases: the window is too small for the
+	// waiting data (bulk), or the pair has sent enough data recently.
 	if !must && !(p.up && (p.worth.reached(p.cfg.Worth, m.Size, m.Now) || p.bulk)) {
 		return ByDatagram, nil
 	}
@@ -211,7 +211,7 @@ func (p *Pair) forget() {
 	p.kept, p.leaves, p.peerLeaves, p.resumed, p.have, p.peers = false, false, false, false, 0, 0
 }
 
-// failed counts an attempt that has failed because of why, forgets it and notifies the owner.
+// failed ends an attempt to open a stream: it counts the failure and notifies the owner of the error why.
 func (p *Pair) failed(why error) {
 	p.failures++
 	p.why = why
