@@ -33,8 +33,8 @@ type Fabric interface {
 	// Post sends one datagram and keeps nothing of b. It does not wait: what
 	// the link cannot take now is lost. The error says that it can never work.
 	Post(to Tuple, b []byte) error
-	// PostAll sends several datagrams like Post. They follow each other in b: each has size bytes, but the last may
-	// have fewer. There are at most MaxBatch of them.
+	// PostAll sends several datagrams like Post. The datagrams are consecutive in b. Each has size bytes, but the last
+	// may have fewer. There are at most MaxBatch of them.
 	PostAll(to Tuple, b []byte, size int) error
 	// Offer makes this endpoint ready to be dialled and returns what the other
 	// side needs for that besides the tuple, at most 64 bytes.
@@ -51,8 +51,8 @@ type Fabric interface {
 // datagram.
 type Driver interface {
 	Fabric
-	// Turn returns the right to drive, which one goroutine at a time has. A goroutine that has taken it calls Drive,
-	// which gives it back, or gives it back unused with Leave.
+	// Turn returns the lock that one goroutine at a time holds to call Drive. Drive releases the lock. A goroutine
+	// that does not call Drive releases it with Leave.
 	Turn() *poll.Turn
 	// Drive waits for a datagram, and hands it and those that came with it to
 	// the sink in the caller's goroutine.

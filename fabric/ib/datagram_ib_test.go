@@ -38,7 +38,7 @@ func TestPostAll(t *testing.T) {
 	require.NoError(t, err)
 	defer f.Close()
 	bells := func() (n int) {
-		waitfor.Require(t, "two contexts of the device", func() bool { // those of earlier tests may still be closing
+		waitfor.Require(t, "two contexts of the device", func() bool { // contexts of earlier tests may still be closing
 			all, err := fakeverbs.Join().Order("count mlx5_0")
 			require.NoError(t, err)
 			n = 0

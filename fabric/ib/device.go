@@ -21,7 +21,7 @@ type device struct {
 	at     local
 
 	mu    sync.Mutex
-	holds int // references; 0: closed
+	holds int // number of references; 0 means that the device is closed
 }
 
 // openDevice opens the first device, in the order of names, that has a port which satisfies the request.
@@ -90,8 +90,8 @@ func tryDevice(lib *verbs.Library, d verbs.Device, w request) (*device, error) {
 	return v, nil
 }
 
-// choosePort sets v.port to the requested port, or to the first that is active and in the partition. If no port will
-// do, it returns the error of the first one.
+// choosePort sets v.port to the requested port, or to the first that is active and in the partition. If no port is
+// suitable, it returns the error of the first one.
 func (v *device) choosePort(w request) (first error) {
 	if w.port > v.limits.Ports {
 		return fmt.Errorf("%s has no port %d: it has %d", v.ctx.Device(), w.port, v.limits.Ports)

@@ -25,7 +25,7 @@ const (
 
 const (
 	firstRepeat = 2 * time.Millisecond   // time until a CONNECT is sent again; doubled each time
-	lastRepeat  = 250 * time.Millisecond // maximum of that time
+	lastRepeat  = 250 * time.Millisecond // maximum time until a CONNECT is sent again
 	offerLen    = 9                      // bytes of an offer: version:8 cookie:64
 )
 
@@ -164,7 +164,7 @@ func (f *Fabric) control(b []byte) {
 	case accept, refuse:
 		select {
 		case answers <- c:
-		default: // no Dial waits for it, or it repeats an earlier answer
+		default: // no Dial waits for the answer, or the answer is a repetition
 		}
 	case abandon:
 		if l != nil {
@@ -178,7 +178,7 @@ func (f *Fabric) control(b []byte) {
 	}
 }
 
-// called handles a CONNECT. A repeated CONNECT gets the answer of the first.
+// called handles a CONNECT. A repeated CONNECT gets the same answer as the first CONNECT.
 func (f *Fabric) called(l *engine, c control) {
 	if l == nil || l.cookie != c.cookie {
 		f.sendControl(c.from, control{call: refuse, nonce: c.nonce, from: f.tuple})

@@ -190,7 +190,7 @@ func (s *stream) fetch(p []byte) (n int, err error) {
 	s.mu.Lock()
 	defer func() {
 		s.mu.Unlock()
-		s.l.f.unregister(own.mr) // no device writes to that memory any more
+		s.l.f.unregister(own.mr) // the device does not write to the memory of own any more
 		for _, mr := range all {
 			s.l.fetches.put(mr)
 		}

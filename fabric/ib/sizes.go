@@ -19,9 +19,9 @@ const (
 	endMemory = pieces*piece + depth*small
 
 	// Receives are shared by all streams. More are posted as the number of streams grows.
-	firstShared  = 64        // posted at first, and added at a time
-	sharedBy     = 16        // for each stream
-	mostShared   = 512       // maximum
+	firstShared  = 64        // number of receives posted at first, and added at a time
+	sharedBy     = 16        // number of receives for each stream
+	mostShared   = 512       // maximum number of receives
 	perCQ        = 32        // maximum number of queue pairs whose sends use the same completion queue
 	spares       = 2         // queue pairs made in advance
 	leastWindow  = 2 * piece // minimum receive window that a peer may announce, in bytes

@@ -40,7 +40,7 @@ type stream struct {
 	awaiting bool        // the peer dialled, and its first message has not arrived
 	closed   bool        // this side has called Close
 	ended    bool        // the peer has sent FIN; queued bytes can still be read
-	err      error       // the stream has failed
+	err      error       // reason that the stream has failed, or nil
 	linger   *time.Timer // ends the wait for the first message, or for the peer's FIN
 	deadline time.Time   // at which calls of Read and Write fail; zero: never
 	alarm    *time.Timer // wakes waiting calls at the deadline
@@ -73,8 +73,8 @@ func (s *stream) begin() {
 	s.control(kindReady, nil)
 }
 
-// await ends the stream if READY has not arrived within that time. READY may have arrived already: a repeated CONNECT
-// is answered as soon as the engine has the stream.
+// await ends the stream if READY does not arrive within the given time. READY may have arrived already: a repeated
+// CONNECT is answered as soon as the engine has the stream.
 func (s *stream) await(within time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -292,7 +292,7 @@ func (s *stream) received(c *verbs.Completion, b []byte) {
 		m, ok = parseMessage(b)
 	}
 	if !ok || m.tag != s.mine.tag {
-		return // for an earlier stream, whose queue pair had the same number
+		return // the completion is for an earlier stream whose queue pair had the same number
 	}
 	s.out.credit(m.consumed)
 	s.receive(m)
@@ -375,12 +375,12 @@ func (s *stream) completed(c *verbs.Completion) {
 	}
 }
 
-// cause returns the error of a failed work request. It names the port if that is down.
+// cause returns the error of a failed work request. The error names the port if the port is down.
 func (s *stream) cause(status verbs.Status) error {
 	if down := s.l.f.down(); down != nil {
 		return fmt.Errorf("ib: %w: %v", down, status)
 	}
-	if status == verbs.Flushed { // an asynchronous event has the cause and may arrive later
+	if status == verbs.Flushed { // an asynchronous event that contains the cause may arrive later
 		return fmt.Errorf("ib: queue pair %d to %d of %s has failed", s.mine.qpn, s.theirs.qpn, s.l.dev.ctx.Device())
 	}
 	return fmt.Errorf("ib: %v (queue pair %d to %d)", status, s.mine.qpn, s.theirs.qpn)

@@ -261,7 +261,7 @@ func TestGIDByRoute(t *testing.T) {
 	require.True(t, x.Has("by index"))
 }
 
-// order gives an order to the devices of this process's network.
+// order sends a command to the simulated devices of this process's network.
 func order(t testing.TB, words string) {
 	t.Helper()
 	_, err := fakeverbs.Join().Order(words)

@@ -23,7 +23,7 @@ type Fabric struct {
 	// The network's lock holds these.
 	closed  bool
 	offered bool
-	coming  []*arrival // in the order in which they are due
+	coming  []*arrival // sorted by time of delivery
 }
 
 // arrival is a datagram or a stream on its way to an endpoint.

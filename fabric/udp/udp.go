@@ -46,17 +46,17 @@ const (
 
 // Counters is what an endpoint has done so far.
 type Counters struct {
-	Sent, SentBytes   uint64 // datagrams that the kernel took
-	Lost              uint64 // datagrams that the kernel did not take: no room, or no way there now
-	Dialled, Accepted uint64 // streams
+	Sent, SentBytes   uint64 // datagrams that the kernel accepted
+	Lost              uint64 // datagrams that the kernel did not accept: its buffer was full, or it had no route
+	Dialled, Accepted uint64 // TCP connections opened by Dial, and accepted from peers
 }
 
 // Fabric is one endpoint.
 type Fabric struct {
 	cfg    Config
 	sink   fabric.Sink
-	socket *os.File        // which waits where a call does not ask it not to
-	raw    syscall.RawConn // of socket
+	socket *os.File        // its calls block unless a flag such as MSG_DONTWAIT is set
+	raw    syscall.RawConn // raw connection of socket
 	tuple  fabric.Tuple
 	mtu    int
 	drive  *poll.Turn
@@ -150,7 +150,7 @@ func listen(network string, at netip.AddrPort) (*os.File, fabric.Tuple, error) {
 // some 280 small datagrams.
 func (f *Fabric) tune() error {
 	err := control(f.raw, func(fd int) error {
-		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, f.cfg.Buffer) != nil { // only for root
+		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, f.cfg.Buffer) != nil { // needs CAP_NET_ADMIN
 			_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, f.cfg.Buffer)
 		}
 		return nil
