@@ -52,7 +52,7 @@ func (e *end) queuePair(t testing.TB, kind verbs.QPType, change func(*verbs.QPCo
 	return q
 }
 
-// freshQueuePair makes one in Reset that is closed with the test.
+// freshQueuePair returns a queue pair in state Reset and closes it at the end of the test.
 func (e *end) freshQueuePair(t testing.TB, cfg verbs.QPConfig) *verbs.QP {
 	t.Helper()
 	q, err := e.pd.NewQP(cfg)
@@ -78,7 +78,8 @@ func (e *end) handle(t testing.TB, route verbs.Route) *verbs.AH {
 	return a
 }
 
-// connected makes a pair that is ready on both sides, the second with a change of its own. PSNs wrap early.
+// connected returns two queue pairs that are connected to each other and ready to send. Change modifies the
+// configuration of q. The packet sequence numbers (PSNs) from p to q wrap after a few packets.
 func connected(t testing.TB, a, b *end, change func(*verbs.QPConfig)) (p, q *verbs.QP) {
 	t.Helper()
 	const forth, back = 0xfffffe, 0x123456

@@ -61,9 +61,9 @@ func (c *Context) Close() error {
 
 // Limits is what a device can do.
 type Limits struct {
-	MaxQP                   int // queue pairs
-	MaxSharedWork           int // receives in a shared queue
-	MaxReadsIn, MaxReadsOut int // RDMA reads under way per queue pair: answered, asked
+	MaxQP                   int // maximum number of queue pairs
+	MaxSharedWork           int // maximum number of receives in a shared receive queue
+	MaxReadsIn, MaxReadsOut int // maximum of pending RDMA reads per queue pair: as target, as initiator
 	Ports                   int
 }
 
@@ -124,9 +124,9 @@ func (m MTU) Bytes() int {
 // Port is what a port says of itself.
 type Port struct {
 	State       PortState
-	MTU         MTU    // of the link now
+	MTU         MTU    // current MTU of the link
 	GIDs, PKeys int    // lengths of the tables, empty entries included
-	LID         uint16 // 0 on Ethernet, and before a subnet manager came
+	LID         uint16 // 0 on Ethernet, and until a subnet manager assigns a LID
 	LMC         uint8  // the port has 1<<LMC LIDs from LID on
 	Link        LinkLayer
 }
@@ -174,7 +174,7 @@ func gidTypeFromSysfs(device string, port, index int) GIDType {
 	switch strings.TrimSpace(string(text)) {
 	case "RoCE v2":
 		return GIDRoCEv2
-	case "IB/RoCE v1": // one word of the kernel for both: the link layer tells them apart
+	case "IB/RoCE v1": // the kernel uses one name for InfiniBand and RoCE v1; the link layer differs
 		return GIDRoCEv1
 	}
 	return GIDUnknown

@@ -77,8 +77,8 @@ func (k *keeper) wait(fd int32, most time.Duration) bool {
 // bell is a descriptor in the Go poller that has something whenever it is rung.
 type bell struct{ raw syscall.RawConn }
 
-// ownBell returns the bell of this process, or nil if no descriptor was left to make it. Ringing a nil bell does
-// nothing.
+// ownBell returns the bell of this process, or nil if no file descriptor was free to create the bell. Ringing a nil
+// bell does nothing.
 var ownBell = sync.OnceValue(func() *bell {
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
