@@ -183,8 +183,8 @@ func (w *World) gather(ctx context.Context, m rankwire.Collect) (rankwire.Parcel
 	return r.Parcels, err
 }
 
-// await waits for an answer of the agent. It returns the error of ctx if that ends first, and the reason if the agent
-// is lost.
+// await waits for an answer of the agent. If ctx ends first, await returns the error of ctx. If the agent is lost,
+// await returns the reason.
 func await[T any](ctx context.Context, w *World, answer <-chan T) (got T, err error) {
 	select {
 	case got = <-answer:

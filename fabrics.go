@@ -70,9 +70,9 @@ func (w *World) notifyUser(text string) { _ = w.control.Send(rankwire.Notice{Tex
 // mlx5_0:1. It is empty or unset if the agent chose none.
 const hcaVariable = "IBRUN_HCA"
 
-// onInfiniBand decides between InfiniBand and Ethernet without opening a device. With --fabric auto, why is the reason
-// against InfiniBand. If looking is set, onInfiniBand reads the node's devices for a more precise reason. This takes
-// time, so callers set it only if the reason is reported.
+// onInfiniBand decides between InfiniBand and Ethernet without opening a device. If it chooses Ethernet although
+// --fabric is auto, why is the reason. If looking is set, onInfiniBand reads the node's devices for a more precise
+// reason. Reading takes time, so callers set looking only if the reason is reported.
 func onInfiniBand(how job.Transport, looking bool) (yes bool, why string) {
 	switch {
 	case how.Fabric == "ib":
@@ -171,7 +171,8 @@ func (w *World) openInfiniBand(to fabric.Sink) (fabric.Fabric, error) {
 }
 
 // openEthernet opens an endpoint on the interface that --iface names, or on the one that the agent uses to reach its
-// parent. It reports the interface and the reason, and why, the reason against InfiniBand, unless that is empty.
+// parent. It reports the interface and the reason for it. If why is not empty, it also reports why as the reason
+// against InfiniBand.
 func (w *World) openEthernet(why string, to fabric.Sink) (fabric.Fabric, error) {
 	at, err := chooseEthernet(w.welcome)
 	if err != nil {

@@ -99,8 +99,9 @@ func Init(ctx context.Context, options ...Option) (*World, error) {
 	return join(control, welcome, answer, c)
 }
 
-// join returns the World of a rank with this channel to its agent and this welcome. Control is nil if ibrun did not
-// start the process. Answer is the time that the agent took to reply, and c holds the options of Init.
+// join returns the World of a rank. Control is the channel to the agent, or nil if ibrun did not start the process.
+// Welcome describes the job and this rank. Answer is the time that the agent took to reply, and c holds the options of
+// Init.
 func join(control *rankwire.Channel, welcome rankwire.Welcome, answer time.Duration, c config) (*World, error) {
 	w := &World{
 		log: c.log, control: control, welcome: welcome, over: make(chan struct{}), op: welcome.Op,
