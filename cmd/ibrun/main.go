@@ -49,8 +49,8 @@ func main() {
 	os.Exit(code)
 }
 
-// command does what the command line asks for, and returns the exit code of ibrun. If there is an error, its exit code
-// counts instead.
+// command executes the command line and returns the exit code of ibrun. If err is not nil, ibrun exits with the code of
+// err instead.
 func command(args []string) (code int, err error) {
 	openStandard()
 	began := time.Now()
@@ -170,7 +170,7 @@ func start(r *cli.Request, p *plan.Plan, at plan.Surroundings, reporter *report.
 	return o.Code, nil
 }
 
-// style returns how the output of ranks is shown on the standard output and error of ibrun.
+// style returns the options that format the output of ranks on ibrun's standard output and standard error.
 func style(p *plan.Plan, label, timestamp bool, prefix string, say *report.Reporter) agent.Style {
 	s := agent.Style{Label: label, Timestamp: timestamp, Escape: [3]bool{1: proc.IsTerminal(os.Stdout),
 		2: proc.IsTerminal(os.Stderr)}}

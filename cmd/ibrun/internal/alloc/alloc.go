@@ -31,14 +31,14 @@ type Process struct {
 	// Ask returns what a command of the manager prints on standard output. Only Flux needs one.
 }
 
-// Allocation is what a resource manager has given to a job.
+// Allocation represents the hosts that a resource manager has allocated to a job.
 type Allocation struct {
-	Manager string           // its name, for the user
-	ID      string           // of the job, as its manager writes it; empty: not known
-	Hosts   []hostlist.Entry // Slots of an entry: ranks that each of its hosts is for, at least 1
-	Ranks   uint32           // that the user has asked the manager for, where slots alone mislead; 0: all slots
-	End     time.Time        // when the manager ends the job; zero: not known
-	Source  string           // the variables or commands that the hosts and their slots come from
+	Manager string           // name of the resource manager, for messages to the user
+	ID      string           // ID of the job, as the resource manager writes it; empty if unknown
+	Hosts   []hostlist.Entry // allocated hosts; Slots is the number of ranks for each host of an entry, at least 1
+	Ranks   uint32           // number of ranks that the user requested from the manager; if 0, one for each slot
+	End     time.Time        // time at which the manager ends the job; zero if unknown
+	Source  string           // variables or commands from which Hosts was read
 
 	// Confines says that the job has these hosts and no others. The host file of another launcher
 	// does not confine.
@@ -167,8 +167,9 @@ func (p Process) first(names ...string) (name, value string) {
 	return "", ""
 }
 
-// agrees returns an error if the variable is set to anything but the number have, which source has. Most is the largest
-// valid number. It returns nil if the variable is not set or its name is empty.
+// agrees returns an error if the environment variable has a value other than the number have. An error names source,
+// from which have was read. Values above most are invalid. If the variable is not set, or if its name is empty, agrees
+// returns nil.
 func (p Process) agrees(variable string, most uint64, source string, have uint64) error {
 	v := p.get(variable)
 	if variable == "" || v == "" {
@@ -184,9 +185,9 @@ func (p Process) agrees(variable string, most uint64, source string, have uint64
 	return nil
 }
 
-// taskOf sets Tasks from the variable named tasks, which has the number of tasks of the step, and Task from the one
-// named task, which has the number of this process among them, from 0. It ignores variables that are not set. Step is
-// the word for the step in errors.
+// taskOf reads two environment variables, and ignores a variable that is not set. The variable named tasks has the
+// number of tasks of the job step, and taskOf stores it in a.Tasks. The variable named task has the index of this
+// process among these tasks, from 0, and taskOf stores it in a.Task. Errors call the job step by the word in step.
 func (a *Allocation) taskOf(p Process, step, tasks, task string) (err error) {
 	if v := p.get(tasks); v != "" {
 		if a.Tasks, err = number(v, job.MaxRanks); err != nil {

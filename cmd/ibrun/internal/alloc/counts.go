@@ -44,8 +44,9 @@ func counts(text string) (all []repeated, err error) {
 	return all, nil
 }
 
-// spread returns the hosts with the counts as their slots, in the order of the hosts. It divides an entry whose hosts
-// have different counts. It fails unless there are as many counts as hosts.
+// spread returns the hosts of all, in the same order, with their slots set to the counts in of. The first count is for
+// the first host. An entry is split if its hosts get different counts. If the number of counts differs from the number
+// of hosts, spread returns an error.
 func spread(all []hostlist.Entry, of []repeated) ([]hostlist.Entry, error) {
 	hosts, total := count(all), uint64(0)
 	for _, c := range of {
@@ -72,7 +73,7 @@ func spread(all []hostlist.Entry, of []repeated) ([]hostlist.Entry, error) {
 	return out, nil
 }
 
-// defaultSlots sets the slots of entries without a number of slots to 1, in place, and returns the entries.
+// defaultSlots sets Slots to 1 in each entry whose Slots is 0. It modifies all and returns it.
 func defaultSlots(all []hostlist.Entry) []hostlist.Entry {
 	for i := range all {
 		all[i].Slots = max(all[i].Slots, 1)
@@ -86,7 +87,7 @@ type tally struct {
 	at    map[string]int
 }
 
-// add adds slots to those of a host.
+// add increases the number of slots of the host name by slots. If the host is new, add appends it to t.hosts.
 func (t *tally) add(name string, slots uint32) error {
 	if t.at == nil {
 		t.at = map[string]int{}

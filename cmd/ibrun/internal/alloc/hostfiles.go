@@ -42,7 +42,8 @@ func isPBSJob(id string) bool {
 	return job.ShellSafe(strings.NewReplacer("[", "", "]", "").Replace(id))
 }
 
-// lines reads the file that a variable names. Each line has the name of a host, and gives it one slot.
+// lines reads the file whose path is the value of the environment variable. Each line contains the name of a host and
+// adds one slot to the host.
 func (p Process) lines(m *allocator, variable string) ([]hostlist.Entry, error) {
 	return p.eachLine(m, variable, func(words []string) (slots uint32, err error) {
 		if len(words) != 1 {
@@ -52,9 +53,10 @@ func (p Process) lines(m *allocator, variable string) ([]hostlist.Entry, error) 
 	})
 }
 
-// eachLine reads the file that a variable names and returns its hosts with their slots. The first word of a line is a
-// host. The function line gets all words of the line and returns the number of slots that it adds to the host. An error
-// names the variable, the file and the line. A file without a host is an error.
+// eachLine reads the file whose path is the value of the environment variable, and returns the hosts in the file with
+// their slots. The first word of a line is the name of a host. eachLine calls the function line with all words of the
+// line and adds the returned number of slots to the host. An error names the variable, the file and the line. If the
+// file contains no host, eachLine returns an error.
 func (p Process) eachLine(m *allocator, variable string, line func(words []string) (slots uint32, err error)) (
 	[]hostlist.Entry, error,
 ) {

@@ -62,8 +62,9 @@ func lsfHosts(words []string, counted bool) ([]hostlist.Entry, error) {
 	return t.hosts, nil
 }
 
-// affinity reads a file with a line for each task: host, CPUs, and the memory that it may use. Each line gives the host
-// one slot. The CPUs are checked and not used, because each agent reads which CPUs its node allows.
+// affinity reads the LSF affinity file whose path is the value of the environment variable. The file has one line for
+// each task, with the host, the CPUs and the memory nodes of the task. Each line adds one slot to the host. The CPUs
+// are checked but not used, because each agent reads the allowed CPUs of its node.
 func (p Process) affinity(m *allocator, variable string) ([]hostlist.Entry, error) {
 	return p.eachLine(m, variable, func(words []string) (slots uint32, err error) {
 		if len(words) > 1 {

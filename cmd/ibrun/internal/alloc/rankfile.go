@@ -13,14 +13,14 @@ const MaxFileRanks = 1 << 20
 
 // RankPlace represents the host and the cores that a rank file assigns to one rank.
 type RankPlace struct {
-	Host  string // name of the host; if empty, Index selects the host
+	Host  string // name of the host; if Host is empty, Index selects the host
 	Index int    // position of the host in the list of hosts, from 0 ("+nINDEX" in the file)
 	Slots string // the cores, in the form of bind.ParseSlots
 }
 
-// RankFile parses the content of the rank file with the given name, and returns the place of each rank, by rank. A line
-// has the form "rank 2=host slot=0:1-3", and # begins a comment. The lines can be in any order. Each rank from 0 to the
-// highest must have exactly one line. Errors about a line begin with the name and the number of the line.
+// RankFile parses the content of the rank file with the given name, and returns the place of each rank, indexed by
+// rank. A line has the form "rank 2=host slot=0:1-3", and # begins a comment. The lines can be in any order. Each rank
+// from 0 to the highest must have exactly one line. Errors about a line begin with the name and the number of the line.
 func RankFile(name string, content []byte) ([]RankPlace, error) {
 	lines := map[int]RankPlace{}
 	most := -1
@@ -53,7 +53,7 @@ func RankFile(name string, content []byte) ([]RankPlace, error) {
 	return all, nil
 }
 
-// entry parses a line of a rank file that has no comment and is not empty.
+// entry parses a line of a rank file. The caller has removed comments and empty lines.
 func entry(line string) (rank int, e RankPlace, err error) {
 	const form = "write rank 0=host slot=0:1"
 	rest, ok := strings.CutPrefix(line, "rank")

@@ -180,8 +180,9 @@ func (a *Allocation) addGroup(p Process, g slurmGroup, shell bool) error {
 	return nil
 }
 
-// spread sets the slots of each host to the number that a variable has for it, divided by each, but to 1 at least. If
-// the variable is not set or its name is empty, spread returns the hosts as they are.
+// spread sets the slots of each host from the environment variable, which lists one number for each host in the order
+// of hosts. The number of slots is the listed number divided by each, rounded down, but at least 1. If the variable is
+// not set, or if its name is empty, spread returns hosts unchanged.
 func (p Process) spread(hosts []hostlist.Entry, variable string, each uint32) ([]hostlist.Entry, error) {
 	v := p.get(variable)
 	if variable == "" || v == "" {

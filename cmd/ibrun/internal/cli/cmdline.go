@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// takes defines what follows the name of an option.
+// takes defines whether an option has a value, and how the value is written.
 type takes uint8
 
 const (
@@ -18,22 +18,22 @@ const (
 
 // option describes an option: how it is written, and what it does to a request. The options are listed in options.go.
 type option struct {
-	names string // without dashes, separated by blanks; the usual one first
+	names string // names without dashes, separated by blanks; the first name is the preferred one
 	takes takes
-	words []string // valid values; nil: set checks the value
+	words []string // valid values; if nil, set checks the value
 	// set applies the option to r. For a pair, v is NAME=VALUE.
 	set   func(r *Request, v string) error
-	many  bool // may be given several times, and each value counts
-	local bool // applies to one program; otherwise to the whole job
-	last  bool // the words after it are ignored, as after --help
+	many  bool // the option may be repeated, and set is called for each value
+	local bool // the option applies to one program; if false, it applies to the whole job
+	last  bool // all words after the option are ignored, as after --help
 }
 
-// Given is one option as it was written.
+// Given represents one option on a command line.
 type Given struct {
 	Option int    // index in grammar.options
-	Word   string // as written, without a value: "--np", "++ppn"
-	Value  string // the value; for a pair in the form NAME=V
-	Short  bool   // Word stands for the value, too
+	Word   string // the option as the user wrote it, without a value: "--np", "++ppn"
+	Value  string // value of the option; a pair has the form NAME=V
+	Short  bool   // Word also stands for the value, as a name of grammar.short does
 }
 
 // Program is one of the programs of a line, which colons separate.
@@ -47,16 +47,16 @@ type Program struct {
 // grammar defines the syntax of a command line.
 type grammar struct {
 	options []option
-	plus    map[string]string    // names that mean another option after "++"
-	refused map[string]string    // names that are refused, with what to write instead
-	words   map[string][2]string // words that stand for an option and its value
-	short   map[string][2]string // options without a value that stand for another one and its value
+	plus    map[string]string    // names of options, by the name that is written after "++"
+	refused map[string]string    // for each refused name, a hint that names the replacement
+	words   map[string][2]string // name and value of an option, by the word that stands for both
+	short   map[string][2]string // name and value of an option, by the option without a value that stands for both
 
-	index map[string]int // indices in options by name; set by indexed
+	index map[string]int // index in options by option name; set by indexed
 }
 
-// indexed returns g with its index. It panics if two options have the same name, or if a name of g.short stands for an
-// option that does not exist, because such a grammar is a programming error.
+// indexed fills the field index and returns g. It panics if two options have the same name, or if a name of g.short
+// stands for an option that does not exist, because such a grammar is a programming error.
 func (g grammar) indexed() *grammar {
 	g.index = map[string]int{}
 	for i, o := range g.options {
@@ -104,8 +104,8 @@ func (g *grammar) Parse(args []string) ([]Program, error) {
 	}
 }
 
-// takeOptions adds the options before the program to now, and returns the words behind them. Verbatim reports whether
-// "--" has ended the options.
+// takeOptions adds the options at the beginning of args to now, and returns the words after the options. Verbatim
+// reports whether the options were ended by "--".
 func (g *grammar) takeOptions(now *Program, args []string) (rest []string, verbatim bool, err error) {
 	for len(args) > 0 && !now.Last {
 		word := args[0]
@@ -143,8 +143,8 @@ func prefix(word string) int {
 	return 0
 }
 
-// takeOption adds the first option of args and its value to now, and returns the words behind them. Dashes is the
-// number of dashes or plus signs before its name.
+// takeOption adds the first option of args and its value to now, and returns the words after the option and its value.
+// Dashes is the number of dashes or plus signs before the name of the option.
 func (g *grammar) takeOption(now *Program, args []string, dashes int) ([]string, error) {
 	written, text, has := strings.Cut(args[0], "=")
 	name := written[dashes:]

@@ -261,8 +261,8 @@ func SetCount[N uint32 | uint64](to *N, v string, most uint64) error {
 	return nil
 }
 
-// agree stores v in to, unless v is zero. If an earlier option has stored another value in to, agree returns an error.
-// Format is the text of the error, whose arguments are v and the earlier value.
+// agree stores v in *to, unless v is zero. If an earlier option has stored a different value in *to, agree returns an
+// error. Format is the format string of the error, and its arguments are v and the earlier value.
 func agree[T comparable](to *T, v T, format string) error {
 	var zero T
 	if v == zero {

@@ -46,11 +46,11 @@ func Parse(args []string, read func(name string) ([]byte, error)) (*Request, err
 	return r, r.finish()
 }
 
-// reading is a request on its way.
+// reading holds a request while the command line is parsed.
 type reading struct {
 	*Request
 	grammar *grammar
-	global  map[int]Given // options that apply to the whole job, by index in the grammar
+	global  map[int]Given // options given for the whole job, by index in grammar.options
 }
 
 // program obeys the options of one program. where, if not empty, says on which

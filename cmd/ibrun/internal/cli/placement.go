@@ -53,8 +53,8 @@ func object(to *job.Object, word string) error {
 	return decide(to, o)
 }
 
-// decide stores o, the kind of object that ranks are placed by or bound to. It fails if another option has stored a
-// different kind.
+// decide stores o in *to. The value o is the kind of object, such as a core, by which ranks are placed or to which
+// ranks are bound. If an earlier option has stored a different kind, decide returns an error.
 func decide(to *job.Object, o job.Object) error {
 	return agree(to, o, "%s contradicts %s, which another option says")
 }
@@ -100,7 +100,7 @@ func (r *Request) setPE(v string) error {
 	return agree(&r.Binding.PE, n, "%d cores per rank contradict %d")
 }
 
-// setPlane makes each node in turn get n consecutive ranks. If n is 0, it changes nothing.
+// setPlane requests that each node in turn gets a block of n consecutive ranks. If n is 0, setPlane changes nothing.
 func (r *Request) setPlane(n uint64) error {
 	return agree(&r.Plane, n, "ranks cannot be dealt by %d and by %d")
 }

@@ -186,10 +186,10 @@ func parse(args []string) (r request, err error) {
 	return r, err
 }
 
-// gdbVariable is the environment variable with the command of the debugger that ctl gdb runs.
+// gdbVariable names the environment variable that contains the debugger command for ibrun ctl gdb.
 const gdbVariable = "IBRUN_GDB"
 
-// take completes r from the words after the verb, which depend on the verb.
+// take parses the command-line words after the verb, such as "signal", and stores them in r.
 func (r *request) take(words []string) (err error) {
 	switch r.verb {
 	case "pipe", "gdb":

@@ -208,7 +208,7 @@ func draw(w io.Writer, page []string, first bool, rows, cols int) error {
 	return err
 }
 
-// size writes which size the job has, or is ready for.
+// size writes the number of ranks and nodes that the job has, or that it will have after the program calls Resize.
 func size(w io.Writer, s *control.Size) error {
 	what := fmt.Sprintf("%s on %s", plain.Plural(int(s.Ranks), "rank"), plain.Plural(int(s.Nodes), "node"))
 	if s.Waits {

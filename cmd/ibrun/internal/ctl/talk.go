@@ -135,11 +135,11 @@ func (in *input) sizes() {
 	}
 }
 
-// mostCCSData is the maximum size in bytes of the data of ctl ccs. The length of a line of the control socket is
-// limited, and the encoding in JSON makes the data a third longer.
+// mostCCSData is the maximum size in bytes of the request data of ibrun ctl ccs. The data is sent as JSON, which makes
+// it a third longer, and the length of a line on the control socket is limited.
 const mostCCSData = 44 << 10
 
-// readRequest reads the data of ctl ccs from in. It reads nothing if in is a terminal.
+// readRequest reads the request data of ibrun ctl ccs from in. If in is a terminal, readRequest reads nothing.
 func (r *request) readRequest(in *os.File) (err error) {
 	if proc.IsTerminal(in) {
 		return nil

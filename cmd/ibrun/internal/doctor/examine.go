@@ -123,8 +123,8 @@ func (n Examine) folders() []Folder {
 	return folders
 }
 
-// innermost returns the text of the innermost error that err wraps. An *fs.PathError, for example, wraps an error whose
-// text has no path.
+// innermost returns the text of the innermost error that err wraps. For an *fs.PathError, the text does not contain the
+// path.
 func innermost(err error) string {
 	for {
 		inner, ok := err.(interface{ Unwrap() error })
@@ -201,9 +201,10 @@ func (n Examine) hcas(m *topo.Machine) []HCA {
 	return all
 }
 
-// readPort converts a port of package topo to a Port. links are the network interfaces of the device, and mtu has the
-// MTU of each interface in bytes. A port whose link layer is not InfiniBand gets the MTU of the interface that its GIDs
-// name. If they name none, it gets the MTU of the only element of links.
+// readPort converts a port of package topo to a Port. links are the network interfaces of the device, and mtu maps
+// the name of each interface to its MTU in bytes. A port whose link layer is not InfiniBand gets the MTU of the
+// interface that its GIDs name. If its GIDs name no interface and links has one element, the port gets the MTU of that
+// interface.
 func readPort(p topo.Port, mtu map[string]int, links []string) Port {
 	one := Port{
 		Number: p.Number, State: p.State, Physical: p.Physical, Layer: p.Layer, LID: p.LID, LMC: p.LMC, SMLID: p.SMLID,

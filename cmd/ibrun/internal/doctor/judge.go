@@ -30,9 +30,8 @@ type Finding struct {
 	Hint     string   `json:"hint"` // a command to try; empty: there is nothing to do
 }
 
-// Judge says what is wrong with nodes, the worst first. What several nodes have
-// is one finding. If wantIB is set (--fabric ib), whatever keeps verbs
-// from working is an error.
+// Judge returns the problems of the nodes, in descending order of severity. A problem that several nodes have is one
+// finding. If wantIB is true (--fabric ib), each problem that prevents the use of InfiniBand verbs is an error.
 func Judge(nodes []Node, wantIB bool) []Finding {
 	j := &verdict{wantIB: wantIB, at: map[string]int{}}
 	order := map[string]int{}

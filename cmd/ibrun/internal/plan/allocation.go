@@ -49,7 +49,7 @@ type allocation struct {
 	local bool              // this machine, since no host was named and no manager has given any
 	given *alloc.Allocation // that ibrun runs in; nil: none that counts
 
-	places []alloc.RankPlace // hosts and cores of --rankfile, by rank; nil without this option
+	places []alloc.RankPlace // hosts and cores from the file of --rankfile, indexed by rank; nil without --rankfile
 }
 
 // allocate reads the hosts of a request, or those of the allocation that ibrun runs in.

@@ -17,7 +17,7 @@ import (
 func (p *Plan) output(r *cli.Request, cwd string) job.Output {
 	out := r.Output
 	if dir := r.OutputDir; dir.Name != "" {
-		dir.Name = strings.ReplaceAll(absolute(dir.Name, cwd), "%", "%%") // the name becomes part of a pattern
+		dir.Name = strings.ReplaceAll(absolute(dir.Name, cwd), "%", "%%") // %% stands for % in a file name pattern
 		if !dir.NoJob {
 			dir.Name = filepath.Join(dir.Name, "1")
 		}

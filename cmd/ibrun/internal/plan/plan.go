@@ -59,8 +59,8 @@ type Surroundings struct {
 	Limits  [limits.Count]limits.Limit
 	Window  job.Window // of the user's terminal
 	Now     time.Time
-	Costs   func() tree.CostCache // costs of earlier launches; called if sessions are made and --tree gives no costs
-	Weights map[string]uint32     // what hosts have to give, for --map-by load
+	Costs   func() tree.CostCache // loads the costs of earlier launches; called if sessions are opened and --tree has no costs
+	Weights map[string]uint32     // weight of each host for --map-by load, by host name
 
 	Read    readFile                                      // reads a file that the user has named
 	Ask     func(argv ...string) ([]byte, error)          // what a command of a resource manager prints

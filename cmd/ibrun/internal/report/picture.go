@@ -198,7 +198,7 @@ func (c *canvas) rows(l *tree.Launch, top, row float64) {
 				s.Phase, px(c.x(s.From)), px(y+(row-height)/2), px(width), px(height), colours[s.Phase])
 		}
 		if n.Up() == job.Never && n.At[job.SessionStarted] != job.Never {
-			last := max(0, slices.Max(n.At[:])) // latest known moment
+			last := max(0, slices.Max(n.At[:])) // latest time that is known of the node
 			c.text(c.x(last)+4, y+row/2+4, ` class="failed"`, "×")
 		}
 		c.put("</g>")
@@ -241,7 +241,8 @@ func (s scale) x(t time.Duration) float64 {
 	return s.left + s.width*float64(t)/float64(max(s.end, 1))
 }
 
-// ticks returns round times at equal distances from 0 to end, at most ten.
+// ticks returns the times of the tick marks on the x axis. The first is 0, and at most ten ticks lie between 0 and
+// s.end. Their distance is 1, 2 or 5 times a power of ten.
 func (s scale) ticks() (at []time.Duration) {
 	step := time.Microsecond
 	for i := 0; s.end/step >= 10; i++ { // 2, 5, 10, 20, ... us
@@ -251,13 +252,13 @@ func (s scale) ticks() (at []time.Duration) {
 			step *= 2
 		}
 	}
-	for t := time.Duration(0); t >= 0 && t <= s.end; t += step { // below 0 after an overflow
+	for t := time.Duration(0); t >= 0 && t <= s.end; t += step { // t is negative after an overflow
 		at = append(at, t)
 	}
 	return at
 }
 
-// tickText formats a round time without trailing zeros.
+// tickText formats the time of a tick mark without trailing zeros.
 func tickText(t time.Duration) string {
 	switch {
 	case t == 0:

@@ -27,7 +27,7 @@ func Trace(l *tree.Launch, w io.Writer) error {
 	out := bufio.NewWriter(w)
 	before := "[\n"
 	put := func(e event) {
-		text, _ := json.Marshal(e) // e has only numbers and strings: it cannot fail
+		text, _ := json.Marshal(e) // Marshal cannot fail, because e has only numbers and strings
 		_, _ = out.WriteString(before + string(text))
 		before = ",\n"
 	}
@@ -55,5 +55,5 @@ func Trace(l *tree.Launch, w io.Writer) error {
 		}
 	}
 	_, _ = out.WriteString("\n]\n")
-	return out.Flush() // Flush returns the first error of all writes
+	return out.Flush() // Flush returns the first error of the writes above
 }

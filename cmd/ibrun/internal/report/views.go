@@ -15,9 +15,9 @@ import (
 	"ibrun/internal/safefile"
 )
 
-// Views shows a launch as the user wants to see a launch: --timing, --trace, --report.
+// Views prints the timing of a launch (--timing) and writes the files of --trace and --report.
 type Views struct {
-	Launch *tree.Launch // moments of the launch, valid after Finish; nil: none are known
+	Launch *tree.Launch // times of the launch, valid after Finish; nil if no times are known
 
 	request *cli.Request
 	plan    *plan.Plan
@@ -70,8 +70,8 @@ func (v *view) drop() {
 	v.file.Close()
 }
 
-// OpenViews opens the files that r names for views. Root is the host of the root agent, and line prints a line for the
-// user.
+// OpenViews opens the files that r names for --trace and --report. Root is the host of the root agent. The function
+// line prints one line for the user.
 func OpenViews(r *cli.Request, p *plan.Plan, root string, line func(string, ...any)) (v *Views, err error) {
 	v = &Views{request: r, plan: p, root: root, line: line}
 	if v.trace, err = openView("--trace", r.Trace); err != nil {

@@ -66,11 +66,11 @@ func has(command string) bool {
 	return err == nil
 }
 
-// askTimeout bounds how long a command of a resource manager may take.
+// askTimeout limits the run time of a command of a resource manager, such as squeue.
 const askTimeout = 10 * time.Second
 
-// ask returns what a command of a resource manager prints. An error has the last line that the
-// command wrote to standard error.
+// ask runs a command of a resource manager and returns its standard output. If the command fails, the error contains
+// the last line that the command wrote to standard error.
 func ask(argv ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()

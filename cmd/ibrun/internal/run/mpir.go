@@ -13,7 +13,7 @@ const spawned = 1
 
 // descriptor is what the interface calls MPIR_PROCDESC. Debuggers know its layout.
 type descriptor struct {
-	host, program *byte // C strings
+	host, program *byte // null-terminated strings for the debugger
 	pid           int32
 }
 
@@ -26,8 +26,8 @@ func MPIRExists() bool { return at.table != nil }
 // BeingDebugged reports whether a debugger has said that it wants the job.
 func BeingDebugged() bool { return at.being != nil && *at.being != 0 }
 
-// tablePins keeps the collector from freeing the table and its texts. Only MPIR_proctable points to the table, and the
-// collector does not follow that variable.
+// tablePins prevents the garbage collector from freeing the process table and its strings. Only MPIR_proctable points
+// to the table, and the collector does not follow that variable.
 var tablePins runtime.Pinner
 
 // MPIRSpawned sets MPIR_proctable to all and calls MPIR_Breakpoint, where a debugger stops this process and reads the

@@ -1,11 +1,11 @@
-// Command shorttest runs jobs one after the other by one root, in one process, and prints what it has
-// kept of them:
+// Command shorttest runs jobs one after the other with one root in one process, and prints how many goroutines and open
+// descriptors remain after the jobs:
 //
 //	shorttest JOBS ARGUMENTS
 //
-// ARGUMENTS are those of ibrun. It prints two lines, for before and after, each with the numbers
-// of goroutines and of open descriptors. It stands in for ibrun on the nodes, too, as agents must
-// be of the same build.
+// JOBS is the number of jobs, and ARGUMENTS are the arguments of ibrun. shorttest prints two lines, one before and one
+// after these jobs, each with the number of goroutines and the number of open descriptors. The nodes run shorttest as
+// their agent in place of ibrun, because agents must be of the same build as the root.
 package main
 
 import (
@@ -41,7 +41,8 @@ func main() {
 	}
 }
 
-// first are jobs that come before anything is counted: Go and its libraries open some things once.
+// first is the number of jobs that run before the first count. They open the descriptors that Go and its libraries open
+// only once.
 const first = 3
 
 func runJobs(count string, args []string) error {
