@@ -22,9 +22,9 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// TestOpenMPI runs an unmodified program that is linked with Open MPI, so that ibrun detects the library. It must also
-// succeed if a shell starts the program so that ibrun cannot detect the library, if --mpi names the library, as two
-// programs of one job, and with two agents.
+// TestOpenMPI runs an unmodified program that is linked with Open MPI. The program must succeed if ibrun detects the
+// library, if a shell starts the program and ibrun cannot detect the library, and if --mpi names the library. The
+// program must also succeed twice in one job, and in a job with two agents.
 func TestOpenMPI(t *testing.T) {
 	program := openMPI(t)
 	all := "hello+ring+collectives"
@@ -39,8 +39,8 @@ func TestOpenMPI(t *testing.T) {
 	}
 }
 
-// TestMPI4Py runs a Python script that loads Open MPI by mpi4py. It must succeed, although ibrun cannot detect that a
-// Python script uses Open MPI. The test needs the packages of Python and mpi4py of Debian.
+// TestMPI4Py runs a Python script that loads Open MPI by mpi4py. The script must succeed, although ibrun cannot detect
+// that a Python script uses Open MPI. The test needs the Debian packages python3 and python3-mpi4py.
 func TestMPI4Py(t *testing.T) {
 	script, err := filepath.Abs("testdata/peers.py")
 	require.NoError(t, err)
@@ -48,7 +48,7 @@ func TestMPI4Py(t *testing.T) {
 }
 
 // TestMPIDetected requires that ibrun -v prints one line per job about the MPI library with which the program is
-// linked. In a job on two nodes, the line must begin with the name of the first one.
+// linked. In a job on two nodes, the line must begin with the name of the first node.
 func TestMPIDetected(t *testing.T) {
 	o := ibrun(t, "-v", "-n", "2", "--launcher", "local", "--hosts", "a,b", openMPI(t), "mute")
 	require.Equal(t, 1, strings.Count(o.Stderr, "is linked with libmpi.so.40: Open MPI, which gets PMIx and libpmi\n"),
@@ -78,7 +78,8 @@ func TestOpenMPIEnvironment(t *testing.T) {
 	require.NotContains(t, variables("-n", crowd, "--mpi", "mpich"), "FLUX_")
 	require.NotContains(t, variables("-n", crowd, "--mpi", "none"), "FLUX_")
 
-	srun := filepath.Join(t.TempDir(), "srun") // a program with the name of a launcher gets them only with --mpi openmpi
+	// A program that is named like a launcher gets the FLUX_ variables only with --mpi openmpi.
+	srun := filepath.Join(t.TempDir(), "srun")
 	require.NoError(t, executable.Write(srun, []byte("#!/bin/sh\nenv\n")))
 	require.NotContains(t, ibrun(t, "-n", "2", srun).Stdout, "FLUX_")
 	require.Regexp(t, `(?m)^FLUX_JOB_ID=`, ibrun(t, "-n", "2", "--mpi", "openmpi", srun).Stdout)
