@@ -59,7 +59,7 @@ type Surroundings struct {
 	Limits  [limits.Count]limits.Limit
 	Window  job.Window // of the user's terminal
 	Now     time.Time
-	Costs   func() tree.CostCache // loads the costs of earlier launches; called if sessions are opened and --tree has no costs
+	Costs   func() tree.CostCache // loads costs of earlier launches; called if sessions are opened and --tree has none
 	Weights map[string]uint32     // weight of each host for --map-by load, by host name
 
 	Read    readFile                                      // reads a file that the user has named
