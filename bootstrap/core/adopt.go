@@ -7,6 +7,7 @@ import (
 	"ibrun/bootstrap/core/child"
 	"ibrun/bootstrap/core/recovery"
 	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
 )
 
@@ -104,7 +105,7 @@ func (c *Core) adoptBelow(from Link) {
 			f.Nodes = uint32(max(lost.Len(), 1))
 		}
 		for _, p := range gone { // ranks of other nodes may wait for the ranks of p
-			c.failures.fresh.Add(oneSpan(p.Nodes.Base(), p.Nodes.Ranks()))
+			c.tellRecovery(recovery.RanksLost{Ranks: oneSpan(p.Nodes.Base(), p.Nodes.Ranks())})
 		}
 		c.reportLost(f)
 	}
@@ -139,11 +140,11 @@ func (c *Core) sendMissed(l Link, m wire.State) {
 			c.send(l, s)
 		}
 	}
-	if c.recall.open {
-		c.send(l, wire.Recall{Serial: c.recall.serial, GraceMs: ms(max(c.recall.killAt-c.now, 0))})
+	if recall, open := c.recovery.RecallOpen(); open {
+		c.send(l, recall)
 	}
-	if known := c.failures.known; known.Len() > 0 {
-		c.send(l, rankFailures(known))
+	if known := c.recovery.Lost(); known.Len() > 0 {
+		c.send(l, rankwire.Failures{Ranks: known})
 	}
 	c.replaceAgain(l)
 	if m.Replaces > 0 { // who has started it may not have said so

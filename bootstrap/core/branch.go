@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core/child"
+	"ibrun/bootstrap/core/recovery"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/bootstrap/wire/rankwire"
@@ -18,24 +19,23 @@ import (
 type branch struct {
 	child.Child // state of the child; no other field repeats it
 	life
-	head     job.Part  // node on which the child runs
-	part     job.Parts // all nodes that the child is responsible for, including head
-	dead     job.Parts // nodes in the child's subtree that could not be started
-	before   job.Parts // part with its numbers from before nodes were dropped; empty if unchanged
-	leaving  job.Parts // nodes of the child that leave the job and have not ended yet
-	left     job.Parts // nodes of the child that have left the job and have ended
-	planned  job.Part  // nodes that Launch will assign to the child, head first
-	tried    tried
-	due      due
-	started  time.Duration
-	phase    string
-	local    bool
-	held     uint32 // number of the newest stop of the job that the child has confirmed
-	recalled uint32 // serial number of the newest Recall that the child's subtree has completed
-	room     int    // bytes of Stdin that the child can still accept
-	credit   int    // bytes of Output that the child may still send
-	owed     int    // bytes of Output received from the child, for which no new credit was granted yet
-	times    *childTimes
+	head    job.Part  // node on which the child runs
+	part    job.Parts // all nodes that the child is responsible for, including head
+	dead    job.Parts // nodes in the child's subtree that could not be started
+	before  job.Parts // part with its numbers from before nodes were dropped; empty if unchanged
+	leaving job.Parts // nodes of the child that leave the job and have not ended yet
+	left    job.Parts // nodes of the child that have left the job and have ended
+	planned job.Part  // nodes that Launch will assign to the child, head first
+	tried   tried
+	due     due
+	started time.Duration
+	phase   string
+	local   bool
+	held    uint32 // number of the newest stop of the job that the child has confirmed
+	room    int    // bytes of Stdin that the child can still accept
+	credit  int    // bytes of Output that the child may still send
+	owed    int    // bytes of Output received from the child, for which no new credit was granted yet
+	times   *childTimes
 
 	old    Link   // in a successor: the lost child that it replaces
 	number uint32 // in a successor: number of the Replace that ordered it
@@ -160,6 +160,7 @@ func (c *Core) perform(l Link, a child.Action, cause any) {
 	case child.KeepPlace:
 		c.daemonsOfChildEnded(l, false)
 		c.below.Rest(l, false)
+		c.tellRecovery(recovery.ChildVacant{Child: l})
 	case child.TakePlace:
 		c.takePlace(l)
 	case child.LeavePlace:
@@ -173,7 +174,7 @@ func (c *Core) perform(l Link, a child.Action, cause any) {
 		k.loss, k.heard = cause.(LinkLost), k.received
 		c.daemonsOfChildEnded(l, false)
 	case child.NoteFailure: // the duration of its link to the lost agent is unknown
-		k.loss = LinkLost{Link: l, Cause: joined(k.loss.Cause, endOf(cause)), Tail: cause.(ChildFailed).Tail}
+		k.loss = LinkLost{Link: l, Cause: recovery.Joined(k.loss.Cause, endOf(cause)), Tail: cause.(ChildFailed).Tail}
 		k.heard = c.now
 	case child.CountReady:
 		m := cause.(wire.Ready)
@@ -243,7 +244,7 @@ func (c *Core) lossOf(k *branch) child.Event {
 		return child.SessionFailed
 	case !repairable || k.In(child.Coming):
 	case c.repairs():
-		if c.recall.open || !c.starts.begun || c.cfg.Root && !c.root.out.AllStarted {
+		if _, recalled := c.recovery.RecallOpen(); recalled || !c.starts.begun || c.cfg.Root && !c.root.out.AllStarted {
 			return child.LinkLost // the job ends if a child is lost while all ranks are being restarted
 		}
 		if c.repair.cutting || c.now-k.linked < joinAgain {
@@ -312,4 +313,11 @@ func (c *Core) sendDown(m frame.Message) {
 	for i := range c.children {
 		c.send(Link(i), m)
 	}
+}
+
+// hasAny reports whether some of a span's ranks are of a child's subtree.
+func (k *branch) hasAny(span recovery.Span) bool {
+	return slices.ContainsFunc(k.part, func(p job.Part) bool {
+		return p.Nodes.Base() < span.End() && span.First < p.Nodes.Base()+job.Slot(p.Nodes.Ranks())
+	})
 }

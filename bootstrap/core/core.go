@@ -102,10 +102,7 @@ type Core struct {
 	finish   finish
 	root     root
 
-	failures failures
-	floors   recovery.Floors
-	restarts recovery.Director // used at the root only
-	recall   recall
+	recovery recovery.Machine
 	repair   repairing
 
 	lookups     lookup.Lookups
@@ -139,7 +136,7 @@ func New(cfg Config) *Core {
 	c.queries = queries.New(&c.below)
 	c.sessions = sessions.New(cfg.Root)
 	c.names = lookup.NewNames(cfg.HasSpawner)
-	c.floors = recovery.NewFloors(&c.below)
+	c.recovery = recovery.New(&c.below)
 	c.clock.linked = !cfg.Root
 	return c
 }

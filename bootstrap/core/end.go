@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core/child"
+	"ibrun/bootstrap/core/recovery"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/bootstrap/wire/rankwire"
@@ -64,7 +65,7 @@ func (c *Core) end(m wire.End) {
 	c.starts.failed += uint32(c.queue.nodes.Len())
 	c.queue.nodes = nil
 	c.dropRanks()
-	c.ranks.lost = 0
+	c.tellRecovery(recovery.Ended{})
 	for i := range c.children {
 		e := child.End
 		if c.children[i].In(child.Lost) {
@@ -75,7 +76,7 @@ func (c *Core) end(m wire.End) {
 		c.happen(Link(i), e, m)
 	}
 	c.daemonsClosed()
-	if c.ranks.alive > 0 {
+	if c.below.Own.Alive > 0 {
 		c.ranks.stopped = true
 		if wasStopped {
 			c.do(ContinueRanks{})
@@ -159,7 +160,7 @@ func (c *Core) checkExit() {
 		c.checkLeft()
 		return
 	}
-	if c.stage != running && c.stage != ending || c.ranks.alive > 0 || c.ranks.lost > 0 || c.ranks.undrained > 0 ||
+	if c.stage != running && c.stage != ending || c.below.Own.Alive > 0 || c.recovery.Restarting() || c.below.Own.Undrained > 0 ||
 		!c.flow.empty() || c.rests() || f.childrenEnded < len(c.children) {
 		return
 	}
@@ -180,7 +181,7 @@ func (c *Core) checkExit() {
 		return
 	}
 	if c.stage == running {
-		c.sendFailures() // what waited for its time
+		c.tellRecovery(recovery.Exiting{}) // send what waits for its time
 	}
 	ends := f.ends
 	if !c.below.Own.Left() {

@@ -307,7 +307,7 @@ func (c *Core) enterAll(op uint32) {
 		return
 	}
 	for _, l := range g.links {
-		c.happen(l, child.Enter, wire.Enter{Op: op, Start: g.change.Start, Resizes: c.resizing.count, Floors: c.floorsNow()})
+		c.happen(l, child.Enter, wire.Enter{Op: op, Start: g.change.Start, Resizes: c.resizing.count, Floors: c.recovery.RankFloors()})
 	}
 	c.below.Route(c.partsOf)
 	c.resizeOver()

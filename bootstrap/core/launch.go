@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core/child"
+	"ibrun/bootstrap/core/recovery"
 	"ibrun/bootstrap/tree"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/job"
@@ -38,7 +39,7 @@ func (c *Core) start(m wire.Launch) {
 	c.job, c.below.Layout = m.Job, m.Job.Layout
 	c.lookups.Open(m.Job.Transport)
 	c.level = int(m.Level)
-	c.openRepairs(m)
+	c.openRecovery(m)
 	c.openTimes(m.First)
 	c.starts.window = c.cfg.Window
 	if m.Job.Launch.Batch > 0 {
@@ -77,6 +78,7 @@ func (c *Core) start(m wire.Launch) {
 func (c *Core) fork() {
 	r := &c.ranks
 	c.starts.begun, c.starts.begunAt = true, c.now
+	c.tellRecovery(recovery.NodeStarted{})
 	c.markOwn(job.ForkStarted)
 	f := Fork{Job: c.job, Node: r.node, Index: r.index, Op: c.collectives.FloorOp()}
 	if c.below.Own.Count() > 0 {
@@ -188,27 +190,24 @@ func (c *Core) forkDone(ev ForkDone) {
 	c.starts.forked = true
 	c.markOwn(job.RanksStarted)
 	for _, f := range ev.Failed {
-		c.ranks.end(f.Rank, job.Status{Kind: job.NotRun, Code: f.Code})
+		c.endRank(f.Rank, job.Status{Kind: job.NotRun, Code: f.Code})
 		c.rankOver(f.Rank, true)
-		c.ranks.undrained--
+		c.below.Own.Undrained--
 		c.closeInput(f.Rank)
 	}
-	if c.stage == ending && c.ranks.alive > 0 {
-		c.ranks.stopped = true
-		c.do(SignalRanks{sigTerm})
-		if c.finish.killed {
-			c.killRanks()
-		}
+	if c.stage == ending {
+		c.endForked()
 	}
-	if c.recalls() && c.ranks.alive > 0 {
-		c.recall.killed = false
-		c.do(SignalRanks{sigTerm})
-	}
+	c.tellRecovery(recovery.NodeForked{})
 	if c.clock.stopped {
 		c.do(StopRanks{})
 	}
-	if c.recall.again.left > 0 && c.stage != ending {
-		c.forkedAgain(ev)
+	if c.recovery.StartsNode() {
+		respawned := recovery.NodeRespawned{}
+		if len(ev.Failed) > 0 {
+			respawned = recovery.NodeRespawned(ev.Failed[0])
+		}
+		c.tellRecovery(respawned)
 		return
 	}
 	if len(ev.Failed) > 0 && c.stage != ending {
@@ -232,6 +231,7 @@ func (c *Core) checkReady() {
 		c.rootReady()
 		return
 	}
+	c.tellRecovery(recovery.Launched{})
 	c.sendTimes()
 	c.sendBelow()
 	c.send(Up, wire.Ready{Up: s.up, Failed: s.failed})

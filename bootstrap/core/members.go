@@ -171,5 +171,5 @@ func (c *Core) dropRanks() {
 	r.ends = append(r.ends, job.StatusRun{First: own.First(), Count: own.Count(), Status: job.Status{Kind: job.NotRun}})
 	c.doLookups(c.lookups.Dropped())
 	own.Drop()
-	r.alive, r.undrained, r.locals = 0, 0, nil
+	r.locals = nil
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core/lookup"
+	"ibrun/bootstrap/core/recovery"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/bootstrap/wire/rankwire"
@@ -43,21 +44,17 @@ func (c *Core) order(m frame.Message) {
 		c.doLookups(c.lookups.Ask(c.now, lookup.Neighbour(Up), m))
 	case rankwire.Answer:
 		c.doLookups(c.lookups.Answered(m, false))
-	case wire.Floor:
-		c.setFloor(m)
+	case wire.Floor, wire.Recall, rankwire.Failures:
+		c.tellRecovery(recovery.Order{Msg: m})
 	case wire.Respawn:
 		c.repair.respawn = max(c.repair.respawn, m.Serial)
-		c.respawn(m)
+		c.tellRecovery(recovery.Order{Msg: m})
 	case wire.Replace:
 		c.replaceBelow(m)
 	case wire.Standing:
 		c.stand(m)
-	case wire.Recall:
-		c.recallRanks(m)
 	case rankwire.Release:
 		c.doCollectives(c.collectives.Release(m))
-	case rankwire.Failures:
-		c.failed(m)
 	case rankwire.Name:
 		c.toRank(m.Rank, m)
 	case rankwire.JobSpawned:

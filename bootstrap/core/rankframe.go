@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core/lookup"
+	"ibrun/bootstrap/core/recovery"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/bootstrap/wire/rankwire"
@@ -104,8 +105,8 @@ func (c *Core) welcome(rank job.Slot) {
 	if open := c.resizing.open; open.Layout.Nodes() > 0 {
 		c.do(SendRank{rank, open})
 	}
-	if known := c.failures.known; known.Len() > 0 {
-		c.do(SendRank{rank, rankFailures(known)})
+	if known := c.recovery.Lost(); known.Len() > 0 {
+		c.do(SendRank{rank, rankwire.Failures{Ranks: known}})
 	}
 	for other, epoch := range c.below.Floors.All() {
 		if other != rank {
@@ -137,7 +138,7 @@ func (c *Core) rankOver(rank job.Slot, failed bool) {
 // rankChanged looks again at what waits for a rank. First: its program was in the job until now.
 func (c *Core) rankChanged(rank job.Slot, failed, first bool) {
 	if first && failed && c.job.Launch.KeepGoing && c.stage != ending {
-		c.failures.fresh.Add(oneSpan(rank, 1))
+		c.tellRecovery(recovery.RanksLost{Ranks: oneSpan(rank, 1)})
 	}
 	c.doLookups(c.lookups.RankEnded(c.now))
 	c.doPairs(c.pairs.Retry())

@@ -1,8 +1,10 @@
 package core
 
 import (
+	"slices"
 	"time"
 
+	"ibrun/bootstrap/core/recovery"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/internal/job"
@@ -12,8 +14,6 @@ import (
 type ranks struct {
 	node      job.Node
 	index     job.NodeIndex
-	alive     uint32
-	undrained uint32
 	ends      []job.StatusRun
 	reported  weight        // the heaviest failure of a rank that has been sent up
 	awaited   bool          // so has that of one that its peers wait for, which ends any job
@@ -21,35 +21,34 @@ type ranks struct {
 	abandoned bool          // those that live cannot be ended, and what becomes of them counts no more
 	stopAt    time.Duration // when ranks that are to stop are made to; 0: never
 	locals    []local
-	starts    []start // of ranks that may start again
-	lost      uint32  // of them, failed and not started again
-	fences    int     // that have not been answered
 }
 
 func (c *Core) openRanks(n job.Node, index job.NodeIndex) {
 	r := &c.ranks
 	r.node, r.index = n, index
-	r.alive, r.undrained = n.Ranks, n.Ranks
 	r.locals = make([]local, n.Ranks)
-	if c.job.Launch.Restarts {
-		r.starts = make([]start, n.Ranks)
-	}
 	c.below.Own.Open(n.First, n.Ranks)
 }
 
-func (r *ranks) end(rank job.Slot, s job.Status) {
-	r.alive--
-	r.ends = append(r.ends, job.StatusRun{First: rank, Count: 1, Status: s})
+// endRank records how a rank of this node has ended.
+func (c *Core) endRank(rank job.Slot, s job.Status) {
+	c.below.Own.Alive--
+	c.ranks.ends = append(c.ranks.ends, job.StatusRun{First: rank, Count: 1, Status: s})
+}
+
+// restart forgets how a rank has ended, because it is started again.
+func (r *ranks) restart(rank job.Slot) {
+	r.ends = slices.DeleteFunc(r.ends, func(run job.StatusRun) bool { return run.First == rank })
 }
 
 func (c *Core) rankExited(ev RankExited) {
 	if c.ranks.abandoned {
 		return
 	}
-	c.ranks.end(ev.Rank, ev.Status)
+	c.endRank(ev.Rank, ev.Status)
 	c.closeInput(ev.Rank)
-	if c.recalls() {
-		c.recalled(ev.Rank)
+	if c.recovery.Recalling() {
+		c.tellRecovery(recovery.RankRecalled{Rank: ev.Rank})
 		return
 	}
 	aborted := c.local(ev.Rank).aborted // which has said why it ends
@@ -67,9 +66,10 @@ func (c *Core) rankExited(ev RankExited) {
 		c.excuseRank(ev.Rank, f)
 		return
 	}
-	if c.mayRestart(ev) {
+	if !ev.Status.OK() && !c.ranks.stopped && c.recovery.MayRestart(ev.PMI) {
 		f.Awaited = false
-		c.lostRank(ev.Rank, f)
+		c.tellRecovery(recovery.RankFailed{Rank: ev.Rank})
+		c.fault(f)
 		return
 	}
 	c.rankOver(ev.Rank, !ev.Status.OK())
@@ -85,10 +85,8 @@ func (c *Core) rankExited(ev RankExited) {
 
 func (c *Core) rankDrained(rank job.Slot) {
 	if !c.ranks.abandoned {
-		c.ranks.undrained--
-		if c.ranks.starts != nil {
-			c.ranks.starts[c.below.Own.Index(rank)].drained = true
-		}
+		c.below.Own.Undrained--
+		c.tellRecovery(recovery.RankDrained{Rank: rank})
 	}
 }
 
@@ -112,7 +110,7 @@ func (c *Core) passSignal(n uint8) {
 	case n == sigCont:
 		c.resume()
 	case c.lately(c.managed.direct, n):
-	case c.starts.begun && c.ranks.alive > 0:
+	case c.starts.begun && c.below.Own.Alive > 0:
 		c.do(SignalRanks{n})
 	}
 	c.signalJobs(n)
@@ -141,4 +139,24 @@ func (c *Core) fault(f wire.Fault) {
 		return
 	}
 	c.send(Up, f)
+}
+
+// excuseRank lets the job continue without a rank, which is not restarted. Its program has said by PMIx that it handles
+// the end of ranks. The other ranks get an event.
+func (c *Core) excuseRank(rank job.Slot, f wire.Fault) {
+	f.Awaited, f.Excused = false, true
+	c.tellRecovery(recovery.RanksLost{Ranks: oneSpan(rank, 1)})
+	c.rankOver(rank, true)
+	c.fault(f)
+}
+
+// rollbackAsked handles the request of a rank that all ranks are restarted.
+func (c *Core) rollbackAsked(rank job.Slot, text string) {
+	if !c.job.Launch.Restarts || c.recovery.Recalling() {
+		return
+	}
+	c.fault(wire.Fault{
+		What: wire.FaultRollback, Node: c.ranks.index, Nodes: 1, Rank: rank, Count: 1, Status: exitStatus(1),
+		Host: c.cfg.Host, Parent: c.cfg.Host, Cause: text,
+	})
 }

@@ -57,7 +57,7 @@ func (c *Core) placesOf(k branch, lost job.Parts) (places []Link, others job.Par
 	for _, p := range lost {
 		for i := range p.Nodes.Len() {
 			one := p.Slice(i, i+1)
-			if one.Nodes.Ranks() == 0 || covers(c.failures.known, one.Nodes.Base()) {
+			if one.Nodes.Ranks() == 0 || recovery.Covers(c.recovery.Lost(), one.Nodes.Base()) {
 				others = others.Add(one)
 				continue
 			}
@@ -67,25 +67,17 @@ func (c *Core) placesOf(k branch, lost job.Parts) (places []Link, others job.Par
 			}
 			l := c.addBranch(one, tried{}, child.Lost)
 			c.children[l].local = local
+			c.tellRecovery(recovery.ChildVacant{Child: l})
 			places = append(places, l)
 		}
 	}
 	return places, others
 }
 
-func covers(spans rankwire.SlotSpans, rank job.Slot) bool {
-	for s := range spans.All() {
-		if s.First <= rank && rank < s.End() {
-			return true
-		}
-	}
-	return false
-}
-
-// dropPlaces gives up the places of nodes whose ranks are lost for good.
-func (c *Core) dropPlaces(ranks rankwire.SlotSpans) {
+// abandonPlaces gives up the children that are places of such nodes.
+func (c *Core) abandonPlaces(ranks rankwire.SlotSpans) {
 	for i := range c.children {
-		if k := &c.children[i]; k.In(child.Lost) && covers(ranks, k.head.Nodes.Base()) {
+		if k := &c.children[i]; k.In(child.Lost) && recovery.Covers(ranks, k.head.Nodes.Base()) {
 			if s, ok := c.successorOf(Link(i)); ok {
 				c.happen(s, child.Abandon, nil)
 			}
@@ -110,9 +102,9 @@ func (c *Core) relaunchLost(f wire.Fault) bool {
 	span, silent := recovery.Span{First: first, Count: count}, f.Cause == hostSilent || f.Cause == hostLost
 	spares := c.root.members.spares.Len() > 0
 	switch {
-	case count == 0 || c.root.replaced == mostReplaced || silent && !spares || c.restarts.RollsBack():
+	case count == 0 || c.root.replaced == mostReplaced || silent && !spares || c.recovery.RestartsAll():
 		return false
-	case covers(c.failures.known, first) || covers(c.failures.fresh, first):
+	case recovery.Covers(c.recovery.Lost(), first) || recovery.Covers(c.recovery.Losing(), first):
 		return true // another agent has said so
 	case c.root.pmi && c.cfg.Policy.RepairAsked:
 		return false
@@ -126,8 +118,7 @@ func (c *Core) relaunchLost(f wire.Fault) bool {
 	}
 	c.root.lostAt[f.Node] = c.now
 	r := c.openReplacement(f, span)
-	c.root.lost[span.First] = f
-	c.doRestarts(c.restarts.Failed(c.now, span, false))
+	c.tellRecovery(recovery.NodeLost{Fault: f, Span: span, Spawned: c.root.offspring.live > 0})
 	switch {
 	case c.stage != running:
 	case silent || before && c.now-at < againSoon && spares:
@@ -140,7 +131,7 @@ func (c *Core) relaunchLost(f wire.Fault) bool {
 
 // endOfLost ends the job because of the loss of a node.
 func (c *Core) endOfLost(f wire.Fault, why string) {
-	f.Cause = joined(f.Cause, why)
+	f.Cause = recovery.Joined(f.Cause, why)
 	c.endFor(f)
 	c.sweepLost(f)
 }
@@ -191,7 +182,7 @@ func (c *Core) replaceAgain(l Link) {
 
 // loseNodes takes a loss that the job survives. It is what the job has failed of.
 func (c *Core) loseNodes(f wire.Fault) {
-	if c.restarts.RollsBack() && c.stage != ending {
+	if c.recovery.RestartsAll() && c.stage != ending {
 		c.endOfLost(f, "all ranks were about to start again")
 		return
 	}
@@ -202,8 +193,8 @@ func (c *Core) loseNodes(f wire.Fault) {
 	}
 	c.sweepLost(f)
 	if c.relaunches() && f.Nodes == 1 && uint32(f.Node) < c.job.Layout.Nodes() {
-		if first, count := c.job.Layout.SlotsOn(f.Node); count > 0 && !covers(c.failures.fresh, first) {
-			c.failures.fresh.Add(oneSpan(first, count)) // its parent has kept the place
+		if first, count := c.job.Layout.SlotsOn(f.Node); count > 0 && !recovery.Covers(c.recovery.Losing(), first) {
+			c.tellRecovery(recovery.RanksLost{Ranks: oneSpan(first, count)}) // its parent has kept the place
 		}
 	}
 }

@@ -80,7 +80,12 @@ func (c *Core) tellsFailures() bool {
 	return c.job.Launch.KeepGoing || c.job.Launch.Repair || c.job.Launch.Restarts
 }
 
-func (c *Core) openRepairs(m wire.Launch) {
+// openRecovery prepares this agent for losses, when it has received its Launch.
+func (c *Core) openRecovery(m wire.Launch) {
+	c.tellRecovery(recovery.Open{
+		Policy: recovery.PolicyOf(&m.Job.Launch), Grace: m.Job.Launch.Grace,
+		Limit: recovery.Limit{Most: c.cfg.Policy.MaxRestarts, Within: c.cfg.Policy.RestartsWithin},
+	})
 	if c.repairs() {
 		c.collectives.Keeps, c.bulk.Keeps, c.tables.Keeps = true, true, true
 		c.repair.streams, c.repair.rooted = recovery.Streams{}, c.level == 1
@@ -115,7 +120,7 @@ func (c *Core) remember(to Link, m frame.Message) {
 		}
 		r.replaced[m.Node] = m
 	case rankwire.Failures:
-		r.failed = inOrder(r.failed.Join(m.Ranks))
+		r.failed = recovery.Merged(r.failed.Join(m.Ranks))
 	case rankwire.Notice, wire.Placed:
 		if (!c.clock.linked || r.unresumed) && len(r.notes) < mostNotes {
 			r.notes = append(r.notes, m)
@@ -207,7 +212,7 @@ func (c *Core) resumed(m wire.Resume) {
 	c.input.room, c.input.owed = inputWindow-held, 0
 	state := wire.State{
 		Signals: r.signals.Count(), Input: r.inputs, Held: uint32(held), Released: c.collectives.Over(),
-		Floor: c.floors.Taken(), Respawn: r.respawn, Begun: c.starts.begun || r.number > 0,
+		Floor: c.recovery.Floor(), Respawn: r.respawn, Begun: c.starts.begun || r.number > 0,
 	}
 	if !c.starts.begun { // the ranks of this node wait for a Respawn
 		state.Replaces = r.number
@@ -220,11 +225,11 @@ func (c *Core) resumed(m wire.Resume) {
 		c.clock.up.sent = c.now
 		c.do(Send{Up, respawned})
 	}
-	if serial := c.floors.Confirmed(); serial > 0 {
+	if serial := c.recovery.FloorConfirmed(); serial > 0 {
 		c.send(Up, wire.FloorSet{Serial: serial})
 	}
 	if r.failed.Len() > 0 {
-		c.send(Up, rankFailures(r.failed))
+		c.send(Up, rankwire.Failures{Ranks: r.failed})
 	}
 	for _, node := range slices.Sorted(maps.Keys(r.replaced)) {
 		c.send(Up, r.replaced[node])
@@ -247,7 +252,8 @@ func (c *Core) resumed(m wire.Resume) {
 	if !c.job.Launch.StartBarrier || c.starts.begun || r.number > 0 { // else its nodes are about to be numbered anew
 		c.sendBelow()
 	}
-	r.exitAgain, c.recall.told = r.left, false
+	r.exitAgain = r.left
+	c.tellRecovery(recovery.Relinked{})
 }
 
 // outputAgain puts what the old parent has not granted ahead of what was not sent.
@@ -349,33 +355,6 @@ func (c *Core) askedUp(from Link, m frame.Message) bool {
 	return !known
 }
 
-// newFailures are those of which the ranks were not told.
-func (c *Core) newFailures(m rankwire.Failures) rankwire.Failures {
-	if !c.repairs() {
-		return m
-	}
-	known := slices.Collect(c.failures.known.All())
-	var fresh []rankwire.SlotSpan
-	for s := range m.Ranks.All() {
-		for first := s.First; first < s.End(); {
-			end := s.End()
-			for _, k := range known {
-				switch {
-				case k.First <= first && first < k.End():
-					first = k.End()
-				case k.First > first:
-					end = min(end, k.First)
-				}
-			}
-			if first < end {
-				fresh = append(fresh, rankwire.SlotSpan{First: first, Count: uint32(end - first)})
-			}
-			first = max(first, end)
-		}
-	}
-	return rankwire.Failures{Ranks: rankwire.NewSlotSpans(fresh...)}
-}
-
 // checkLeft ends an agent that has sent Exit when the job ends, and those below it have ended.
 func (c *Core) checkLeft() {
 	r := &c.repair
@@ -440,9 +419,6 @@ func (c *Core) repairLies(k *branch, m frame.Message) string {
 	}
 	return "that nobody asked for"
 }
-
-// rankFailures is a frame of ranks that have failed.
-func rankFailures(ranks rankwire.SlotSpans) rankwire.Failures { return rankwire.Failures{Ranks: ranks} }
 
 func oneSpan(first job.Slot, count uint32) rankwire.SlotSpans {
 	return rankwire.NewSlotSpans(rankwire.SlotSpan{First: first, Count: count})

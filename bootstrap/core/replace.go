@@ -69,12 +69,7 @@ func (c *Core) replaceLost(f wire.Fault) bool {
 		return false
 	}
 	r := c.openReplacement(f, span)
-	if c.job.Launch.RestartAll {
-		c.rollBack(f, span, true)
-	} else {
-		c.root.lost[span.First] = f
-		c.doRestarts(c.restarts.Failed(c.now, span, false))
-	}
+	c.tellRecovery(recovery.NodeLost{Fault: f, Span: span, Spawned: c.root.offspring.live > 0})
 	if c.stage == running {
 		c.nextSpare(r)
 	}
@@ -111,12 +106,12 @@ func (c *Core) nextSpare(r *replacement) {
 	switch {
 	case s.spares.Len() > 0:
 	case c.relaunches():
-		r.fault.Cause = joined(r.fault.Cause, "there is no spare for its ranks")
+		r.fault.Cause = recovery.Joined(r.fault.Cause, "there is no spare for its ranks")
 		delete(c.root.replacing, r.fault.Node)
 		c.loseNodes(r.fault)
 		return
 	default:
-		r.fault.Cause = joined(r.fault.Cause, "no spare is left")
+		r.fault.Cause = recovery.Joined(r.fault.Cause, "no spare is left")
 		c.endFor(r.fault)
 		return
 	}
@@ -181,28 +176,18 @@ func (c *Core) startReplacement(old Link, m wire.Replace) {
 
 // sendStanding sends a successor the present state of the job, which the lost agent had received in earlier messages.
 func (c *Core) sendStanding(l Link) {
-	k := &c.children[l]
-	k.recalled = c.recall.serial
-	c.send(l, wire.Standing{
-		Number: k.number, Signals: c.repair.signals.Count(), Serial: c.floors.Taken(), Op: c.collectives.FloorOp(),
-		Recall: c.recall.serial, Everyone: c.below.Floors.OfAll(), Floors: c.floorsNow(),
-	})
+	m := c.recovery.Standing()
+	m.Number, m.Signals, m.Op = c.children[l].number, c.repair.signals.Count(), c.collectives.FloorOp()
+	c.tellRecovery(recovery.Answer{From: l, Msg: wire.Recalled{Serial: m.Recall}})
+	c.send(l, m)
 	c.doBulk(c.bulk.CallAgain(l))
 	c.doTables(c.tables.CallAgain(l))
-	if known := c.failures.known; c.repairs() && known.Len() > 0 {
-		c.send(l, rankFailures(known))
+	if known := c.recovery.Lost(); c.repairs() && known.Len() > 0 {
+		c.send(l, rankwire.Failures{Ranks: known})
 	}
 	if c.clock.stopped {
 		c.send(l, wire.Signal{Number: sigTstp})
 	}
-}
-
-// floorsNow are the floors of ranks that have one of their own.
-func (c *Core) floorsNow() (floors []wire.RankFloor) {
-	for rank, epoch := range c.below.Floors.All() {
-		floors = append(floors, wire.RankFloor{Rank: rank, Epoch: epoch})
-	}
-	return floors
 }
 
 // stand takes in how far the job is that this agent has come to.
@@ -211,14 +196,8 @@ func (c *Core) stand(m wire.Standing) {
 	r.number, r.respawn, r.inputs = m.Number, m.Serial, wire.NoInput // all orders so far were for others
 	r.reports.Begin(m.Number << 16)
 	r.signals.Begin(m.Signals)
-	c.floors.Take(m.Serial)
-	c.floors.Here()
+	c.tellRecovery(recovery.Order{Msg: m})
 	c.doCollectives(c.collectives.Floor(m.Op))
-	c.below.Floors.RaiseAll(m.Everyone)
-	for _, f := range m.Floors {
-		c.below.Floors.Raise(f.Rank, 1, f.Epoch)
-	}
-	c.recall.serial, c.recall.empty, c.recall.done = m.Recall, true, true
 }
 
 // standingLies says what of the state of a job cannot be.
@@ -266,7 +245,7 @@ func (c *Core) replacedBelow(m wire.Replaced) {
 func (c *Core) replacedMore(node job.NodeIndex) {
 	if r := c.root.replacing[node]; r.ready && r.fenced {
 		delete(c.root.replacing, node)
-		c.doRestarts(c.restarts.Fenced(r.span))
+		c.tellRecovery(recovery.NodeFenced{Span: r.span})
 	}
 }
 
@@ -277,7 +256,7 @@ func (c *Core) fenceSwept(ev NodeSwept) bool {
 	case r == nil || c.stage != running:
 		return false
 	case ev.Left != "":
-		r.fault.Cause = joined(r.fault.Cause, ev.Left)
+		r.fault.Cause = recovery.Joined(r.fault.Cause, ev.Left)
 		c.endFor(r.fault)
 	case ev.Cause == "":
 		if r.fenced = r.fenced || !r.blind; !r.ordered && c.relaunches() {
@@ -287,7 +266,7 @@ func (c *Core) fenceSwept(ev NodeSwept) bool {
 			c.replacedMore(ev.Index)
 		}
 	case !r.ordered:
-		r.fault.Cause = joined(r.fault.Cause, "nobody can look at its node: "+ev.Cause)
+		r.fault.Cause = recovery.Joined(r.fault.Cause, "nobody can look at its node: "+ev.Cause)
 		c.nextSpare(r)
 	}
 	return true
@@ -313,27 +292,4 @@ func (c *Core) fenceDue() {
 			c.replacedMore(node)
 		}
 	}
-}
-
-// forkAgain starts the ranks of an agent that replaces another; false: it has started them.
-func (c *Core) forkAgain(m wire.Respawn) bool {
-	n := c.below.Own.Count()
-	if c.starts.begun || n == 0 || c.stage == ending || !(recovery.Span{First: m.First, Count: m.Count}).Has(c.below.Own.First()) {
-		return false
-	}
-	c.recall.again = respawning{m.Serial, n}
-	c.fork()
-	return true
-}
-
-// forkedAgain answers Respawn when the ranks of an agent that replaces another have been started.
-func (c *Core) forkedAgain(ev ForkDone) {
-	a := &c.recall.again
-	m := wire.Respawned{Serial: a.serial, First: c.below.Own.First(), Count: c.below.Own.Count()}
-	if len(ev.Failed) > 0 {
-		f := ev.Failed[0]
-		m.First, m.Count, m.Code, m.Cause = f.Rank, 1, f.Code, f.Cause
-	}
-	a.left = 0
-	c.send(Up, m)
 }

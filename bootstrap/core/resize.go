@@ -103,7 +103,7 @@ func (c *Core) checkDeparted() {
 		}
 	}
 	if c.below.Own.Left() {
-		if c.ranks.alive > 0 || c.ranks.undrained > 0 || c.finish.childrenEnded == len(c.children) {
+		if c.below.Own.Alive > 0 || c.below.Own.Undrained > 0 || c.finish.childrenEnded == len(c.children) {
 			return // it ends itself, and says Exit
 		}
 		if !c.finish.sweeping {

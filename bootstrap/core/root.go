@@ -32,14 +32,11 @@ type root struct {
 	stop      stopState
 	stopBy    time.Duration // when children that do not confirm a stop are not waited for any more
 	offspring offspring
-	settled   int                     // nodes
-	lost      map[job.Slot]wire.Fault // the last failure of ranks that were restarted
+	settled   int // nodes
 	replacing map[job.NodeIndex]*replacement
 	replaced  uint32                          // number of the newest Replace
 	lostAt    map[job.NodeIndex]time.Duration // the last loss of nodes whose ranks start again
 	pmi       bool                            // ranks use PMI
-	abort     wire.Fault                      // that may follow from a failure after which ranks start again
-	abortAt   time.Duration                   // when it ends the job; 0: there is none
 	members   members
 	sweeps    nodeSweeps
 	told      []told
@@ -50,8 +47,6 @@ type root struct {
 
 func (c *Core) begin(m wire.Launch) {
 	c.root.members.spares = c.cfg.Policy.Spares
-	c.restarts = recovery.New(recovery.Policy{Most: c.cfg.Policy.MaxRestarts, Within: c.cfg.Policy.RestartsWithin})
-	c.root.lost = map[job.Slot]wire.Fault{}
 	c.flow.credit = sinkWindow
 	if t := c.cfg.Policy.Timeout; t > 0 {
 		c.root.timeoutAt = c.now + t
@@ -70,6 +65,9 @@ func (c *Core) because(k CauseKind, code int) bool {
 	return true
 }
 
+// usesPMI is the reason why a rank is not restarted.
+const usesPMI = "it uses PMI, so it cannot be restarted alone; hint: --on-failure end, and start the job again"
+
 func (c *Core) rootFault(f wire.Fault) {
 	switch {
 	case f.What == wire.FaultFallback:
@@ -80,17 +78,20 @@ func (c *Core) rootFault(f wire.Fault) {
 	}
 	if (f.What == wire.FaultRank && !f.Awaited && !f.Excused || f.What == wire.FaultRollback) && c.job.Launch.Restarts &&
 		c.stage != ending {
-		c.failedRank(f)
+		c.tellRecovery(recovery.Failure{Fault: f, Spawned: c.root.offspring.live > 0})
 		return
 	}
 	if f.What == wire.FaultLost && c.replaceLost(f) {
 		return
 	}
-	if f.What == wire.FaultRollback || c.holdAbort(f) {
+	if f.What == wire.FaultRollback || f.What == wire.FaultAbort && c.recovery.HoldsAbort() {
+		if f.What == wire.FaultAbort {
+			c.tellRecovery(recovery.Abort{Fault: f})
+		}
 		return // the job ends, or may start again
 	}
 	if f.Awaited && c.job.Launch.Restarts && !c.job.Launch.RestartAll {
-		f.Cause = joined(f.Cause, usesPMI)
+		f.Cause = recovery.Joined(f.Cause, usesPMI)
 	}
 	w := weightOf(f)
 	f.Awaited = f.Awaited && !c.cfg.Policy.KillOnBad // otherwise it changes nothing
@@ -248,7 +249,7 @@ func (c *Core) rootReady() {
 		c.applyMembership(c.root.members.membership(c.job))
 	}
 	c.root.out.AllStarted = true
-	c.doRestarts(c.restarts.Opened())
+	c.tellRecovery(recovery.Launched{})
 	nodes, missing := c.allTimes()
 	c.do(Report{LaunchDone{Agents: c.starts.up, Times: slices.Collect(nodes), Missing: missing, Spares: c.root.members.replaced}})
 }
@@ -289,9 +290,7 @@ func (c *Core) rootDeadlines() {
 	if c.stage == running {
 		c.fenceDue()
 	}
-	if due(r.abortAt) {
-		c.abortDue()
-	}
+	c.tellRecovery(recovery.Tick{})
 	if due(r.blameAt) {
 		c.reportBlame()
 	}

@@ -5,6 +5,7 @@ import (
 
 	"ibrun/bootstrap/core/child"
 	"ibrun/bootstrap/core/lookup"
+	"ibrun/bootstrap/core/recovery"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/bootstrap/wire/rankwire"
@@ -27,6 +28,7 @@ func (c *Core) Step(now time.Duration, ev Event) []Effect {
 	c.arm()
 	if c.cfg.Check {
 		c.checkBranches()
+		c.recovery.Check()
 	}
 	return c.out
 }
@@ -72,9 +74,13 @@ func (c *Core) apply(ev Event) {
 	case RankDrained:
 		c.rankDrained(ev.Rank)
 	case RankFenced:
-		c.rankFenced(ev)
+		c.tellRecovery(recovery.RankFenced{Rank: ev.Rank, Left: nameLeft(ev.Left)})
 	case NodeEmptied:
-		c.nodeEmptied(ev)
+		m := recovery.NodeEmptied{}
+		if len(ev.Left) > 0 {
+			m.Left = "on " + c.cfg.Host + ": " + nameLeft(ev.Left)
+		}
+		c.tellRecovery(m)
 	case Respawned:
 		c.respawned(ev)
 	case RankFrame:
@@ -198,13 +204,9 @@ func (c *Core) frame(from Link, m frame.Message) {
 	case rankwire.Ask:
 		c.doLookups(c.lookups.Ask(c.now, lookup.Neighbour(from), m))
 	case rankwire.Answer:
-		c.doLookups(c.lookups.Answered(m, !c.floors.Has(from)))
-	case wire.FloorSet:
-		c.floors.Confirm(from, m.Serial)
-	case wire.Respawned:
-		c.respawnedBelow(m)
-	case wire.Recalled:
-		c.childRecalled(from, m)
+		c.doLookups(c.lookups.Answered(m, !c.recovery.HasFloor(from)))
+	case wire.FloorSet, wire.Respawned, wire.Recalled, rankwire.Failures:
+		c.tellRecovery(recovery.Answer{From: from, Msg: m})
 	case wire.Replaced:
 		c.replacedBelow(m)
 	case wire.Rest:
@@ -212,8 +214,6 @@ func (c *Core) frame(from Link, m frame.Message) {
 	case rankwire.Collect:
 		c.root.pmi = c.root.pmi || m.What == rankwire.Barrier && m.Parcels.Len() > 0 // PMI's values
 		c.doCollectives(c.collectives.JoinBelow(from, k.head.Nodes.Base(), m))
-	case rankwire.Failures:
-		c.failures.fresh.Add(m.Ranks)
 	case wire.Blocks:
 		c.doLookups(c.lookups.TableBelow(c.now, from, m.Values))
 	case wire.BulkFetch:
@@ -267,10 +267,8 @@ func (c *Core) settle() {
 	c.startMore()
 	c.checkReady()
 	c.applyEarly()
-	c.spreadFailures()
 	c.heldDaemons()
-	c.recallMore()
-	c.restartMore()
+	c.tellRecovery(recovery.Settle{})
 	c.pumpOutput()
 	c.pumpInput()
 	c.checkDeparted()

@@ -32,16 +32,20 @@ func (c *Core) outlived(left []Unkillable) {
 	}
 	for rank := range c.below.Own.All() {
 		if !ended[rank] {
-			c.ranks.end(rank, job.Status{Kind: job.Lost})
+			c.endRank(rank, job.Status{Kind: job.Lost})
 			c.rankEnded(rank, true)
 			c.closeInput(rank)
 		}
 	}
-	c.ranks.undrained, c.ranks.abandoned = 0, true
+	c.below.Own.Undrained, c.ranks.abandoned = 0, true
 }
 
-// nameLeft is a sentence about processes that live on, and a command to see more.
+// nameLeft returns a sentence about processes that survive SIGKILL with a command that shows more, or "" if there are
+// none.
 func nameLeft(left []Unkillable) string {
+	if len(left) == 0 {
+		return ""
+	}
 	var names, pids []string
 	for _, p := range left[:min(len(left), maxLeft)] {
 		pids = append(pids, strconv.Itoa(p.PID))

@@ -79,15 +79,15 @@ func (c *Core) childLies(l Link, m frame.Message) (lie string) {
 	case wire.Signal:
 		return lieIf(m.Number != sigTstp && !isWarning(m.Number), "as if it were the parent")
 	case wire.FloorSet:
-		return lieIf(m.Serial > c.floors.Taken(), "of a floor that it was not told")
+		return lieIf(m.Serial > c.recovery.Floor(), "of a floor that it was not told")
 	case wire.Recalled:
-		return lieIf(m.Serial == 0 || m.Serial > c.recall.serial, "of a recall that it was not told")
+		return lieIf(m.Serial == 0 || m.Serial > c.recovery.Standing().Recall, "of a recall that it was not told")
 	case wire.Replaced:
 		return lieIf(!c.job.Launch.Restarts || launching || !k.hasNode(m.Node), "of another's node")
 	case wire.Rest:
-		return lieIf(!c.job.Launch.Restarts || launching || m.Serial > c.floors.Taken(), "of a floor that it was not told")
+		return lieIf(!c.job.Launch.Restarts || launching || m.Serial > c.recovery.Floor(), "of a floor that it was not told")
 	case wire.Respawned:
-		return lieIf(m.Serial > c.floors.Taken() || !k.hasRanks(m.First, m.Count), "of another's ranks")
+		return lieIf(m.Serial > c.recovery.Floor() || !k.hasRanks(m.First, m.Count), "of another's ranks")
 	case wire.Reply:
 		return c.queries.Lie(m.ID, m.Standings, k.hasRanks)
 	case wire.DaemonOutput:
@@ -291,7 +291,7 @@ func (c *Core) parentLies(m frame.Message) (lie string) {
 	case wire.Floor:
 		return c.restartLies(m.First, m.Count)
 	case wire.Respawn:
-		return c.restartLies(m.First, m.Count) + lieIf(m.Serial > c.floors.Taken(), "before its Floor")
+		return c.restartLies(m.First, m.Count) + lieIf(m.Serial > c.recovery.Floor(), "before its Floor")
 	case wire.Replace:
 		return lieIf(!c.job.Launch.Restarts || uint32(m.Part.First) >= c.job.Layout.Nodes() || !m.Part.Fits(c.job.Layout),
 			"of no node, or that nobody wants")

@@ -8,6 +8,9 @@ import (
 
 // Ranks are those of the agent's own node, which have slots in a row.
 type Ranks struct {
+	Alive     uint32 // number of ranks whose process has not exited
+	Undrained uint32 // number of ranks whose output has not been read to its end
+
 	first    job.Slot
 	programs []Program
 	left     bool
@@ -15,14 +18,14 @@ type Ranks struct {
 
 // Open takes count ranks from slot first on; none of them has run a program.
 func (r *Ranks) Open(first job.Slot, count uint32) {
-	r.first, r.programs = first, make([]Program, count)
+	r.first, r.programs, r.Alive, r.Undrained = first, make([]Program, count), count, count
 }
 
 // Renumber gives the ranks slots from first on.
 func (r *Ranks) Renumber(first job.Slot) { r.first = first }
 
 // Drop forgets the ranks: they will not be started.
-func (r *Ranks) Drop() { r.programs = nil }
+func (r *Ranks) Drop() { r.programs, r.Alive, r.Undrained = nil, 0, 0 }
 
 // Leave records that the ranks are not of the job any more. They may still run.
 func (r *Ranks) Leave() { r.left = true }

@@ -1,22 +1,3 @@
-// Package recovery decides when failed ranks are restarted, and retains messages that an agent may have to send again
-// after it has lost its parent or a child. It performs no I/O and sends no message.
-//
-// A Director at the root controls each restart, because only the root learns of all failures. A floor announces the
-// oldest valid epoch of some ranks; messages from older epochs are ignored. The Floors of an agent records which floors
-// its parent has sent, and which of them its whole subtree has confirmed. A restart has these steps
-// (docs/dev/decisions/0020-restart.md):
-//
-//	running --Failed--> fencing --Fenced--> announcing --Confirmed--> starting --Respawned--> running
-//	            |  all ranks: Recall, Recalled                           |
-//	            +--too many restarts: GiveUp                             +--a rank cannot be started: GiveUp
-//
-// An agent retains the messages that it has sent to its parent and those that it has received from it, until another
-// agent is known to have them. Each message has an identity, by which a repetition is recognised
-// (docs/dev/decisions/0021-tree-repair.md):
-//
-//	sent to the parent --retained--> the root has handled it: released
-//	                                 link lost --new link--> sent again; the root handles each identity once
-//	received from the parent --retained--> a new child reports what it has --> the child gets the rest
 package recovery
 
 import (
@@ -27,8 +8,8 @@ import (
 	"ibrun/internal/job"
 )
 
-// Policy limits the number of restarts.
-type Policy struct {
+// Limit limits the number of restarts.
+type Limit struct {
 	Most   int           // maximum number of restarts within any period of length Within; the next failure ends the job
 	Within time.Duration // 0 means the duration of the job
 }
@@ -45,29 +26,29 @@ func (s Span) End() job.Slot { return s.First + job.Slot(s.Count) }
 // Has reports whether s contains rank.
 func (s Span) Has(rank job.Slot) bool { return rank >= s.First && uint32(rank-s.First) < s.Count }
 
-// Do is the action that an Effect asks for.
+// Do is the action that a Decision asks for.
 type Do uint8
 
 const (
-	Recall   Do = iota // end all ranks with the recall Serial, and call Recalled when they have ended
-	Announce           // announce to all agents that Epoch is the oldest valid epoch of Span, with the floor Serial
-	Start              // start the ranks of Span with the epoch Epoch, and call Respawned
-	Report             // report to the user that Span is restarted because Of has failed; Number counts the restarts
-	GiveUp             // end the job, because Span cannot be restarted for the reason Why
+	RecallAll     Do = iota // end all ranks with the recall Serial, and call Recalled when they have ended
+	AnnounceFloor           // announce that Epoch is the oldest valid epoch of Span, with the floor Serial
+	StartRanks              // start the ranks of Span with the epoch Epoch, and call Respawned
+	ReportRestart           // report that Span is restarted because Of has failed; Number counts the restarts
+	GiveUp                  // end the job, because Span cannot be restarted for the reason Why
 )
 
-// Effect is an action that the Director asks the root to perform.
-type Effect struct {
+// Decision is an action that the Director asks the machine of the root to perform.
+type Decision struct {
 	Do     Do
 	Serial uint32 // serial number of a recall or of a floor
 	Span   Span   // ranks that are restarted
-	Of     Span   // in Report and GiveUp: ranks that have failed
+	Of     Span   // in ReportRestart and GiveUp: ranks that have failed
 	Epoch  uint16
 	Number int
 	Why    string
 }
 
-// stage is a step of a restart, as in the drawing at the head of this file.
+// stage is a step of a restart, as in the drawing of the package.
 type stage uint8
 
 const (
@@ -90,9 +71,10 @@ type round struct {
 	left   uint32 // number of ranks that have not been started yet
 }
 
-// Director controls the restarts of a job. It runs at the root. New makes it; the zero value is not usable.
+// Director controls the restarts of a job. It runs at the root. newDirector makes it; a zero value
+// restarts nothing.
 type Director struct {
-	policy Policy
+	limit  Limit
 	open   bool               // the launch is complete
 	serial uint32             // serial number of the last floor
 	recall uint32             // serial number of the last recall
@@ -100,25 +82,25 @@ type Director struct {
 	starts map[job.Slot]uint8 // start numbers of ranks that were restarted alone
 	rounds []*round           // restarts under way, in the order of the failures
 	times  []time.Duration    // times of the restarts that count for the policy, in order
-	out    []Effect
+	out    []Decision
 }
 
-// New returns the Director of a job.
-func New(policy Policy) Director {
-	return Director{policy: policy, starts: map[job.Slot]uint8{}}
+// newDirector returns the Director of a job.
+func newDirector(limit Limit) Director {
+	return Director{limit: limit, starts: map[job.Slot]uint8{}}
 }
 
-func (d *Director) do(e Effect) { d.out = append(d.out, e) }
+func (d *Director) do(e Decision) { d.out = append(d.out, e) }
 
 // done returns the effects of the current event.
-func (d *Director) done() []Effect {
+func (d *Director) done() []Decision {
 	out := d.out
 	d.out = d.out[:0]
 	return out
 }
 
 // Opened records that the launch is complete, so that recalls and floors can be sent.
-func (d *Director) Opened() []Effect {
+func (d *Director) Opened() []Decision {
 	d.open = true
 	d.announce()
 	return d.done()
@@ -127,7 +109,7 @@ func (d *Director) Opened() []Effect {
 // Failed records that the ranks of span have failed at the time now, and restarts them. fenced means that none of their
 // processes runs any more, or that the agent that restarts them will first make sure of this. If fenced is false, the
 // caller calls Fenced later.
-func (d *Director) Failed(now time.Duration, span Span, fenced bool) []Effect {
+func (d *Director) Failed(now time.Duration, span Span, fenced bool) []Decision {
 	if r := d.under(span); r != nil && r.stage < starting && r.span.First <= span.First && span.End() <= r.span.End() {
 		if !fenced { // if the floor of r was announced before, announce a new floor later
 			r.stage, r.serial = fencing, 0
@@ -143,7 +125,7 @@ func (d *Director) Failed(now time.Duration, span Span, fenced bool) []Effect {
 
 // FailedAll restarts the ranks all, because the ranks of have failed or one of them asks for a restart. all contains
 // every rank of the job. lost means that the agent of the failed ranks is lost too. The caller then calls Fenced later.
-func (d *Director) FailedAll(now time.Duration, of, all Span, lost bool) []Effect {
+func (d *Director) FailedAll(now time.Duration, of, all Span, lost bool) []Decision {
 	if r := d.under(all); r != nil && r.all && r.stage < starting {
 		return d.Failed(now, of, !lost)
 	}
@@ -163,7 +145,7 @@ func (d *Director) FailedAll(now time.Duration, of, all Span, lost bool) []Effec
 // begin starts the restart r if the policy allows it, and gives up otherwise. now is the time of the failure.
 func (d *Director) begin(now time.Duration, r *round, fenced bool) {
 	if why := d.refused(now, r.span); why != "" {
-		d.do(Effect{Do: GiveUp, Span: r.span, Of: r.of, Why: why})
+		d.do(Decision{Do: GiveUp, Span: r.span, Of: r.of, Why: why})
 		return
 	}
 	d.times = append(d.times, now)
@@ -172,19 +154,19 @@ func (d *Director) begin(now time.Duration, r *round, fenced bool) {
 		r.stage = fencing
 	}
 	d.rounds = append(d.rounds, r)
-	d.do(Effect{Do: Report, Span: r.span, Of: r.of, Number: len(d.times)})
+	d.do(Decision{Do: ReportRestart, Span: r.span, Of: r.of, Number: len(d.times)})
 	d.announce()
 }
 
 // Recalled records that all remaining agents have ended their ranks for the recall with the number serial. If an agent
 // could not end its ranks, why contains the reason. If all ranks have ended, why is empty.
-func (d *Director) Recalled(serial uint32, why string) []Effect {
+func (d *Director) Recalled(serial uint32, why string) []Decision {
 	for _, r := range d.rounds {
 		if !r.all || r.recall != serial || r.stage != fencing {
 			continue
 		}
 		if why != "" {
-			d.do(Effect{Do: GiveUp, Span: r.span, Of: r.of, Why: why})
+			d.do(Decision{Do: GiveUp, Span: r.span, Of: r.of, Why: why})
 			return d.done()
 		}
 		r.alive = false
@@ -221,7 +203,7 @@ func (d *Director) drop(span Span) {
 
 // refused returns the reason why span must not be restarted at the time now, or "" if it may.
 func (d *Director) refused(now time.Duration, span Span) string {
-	p := d.policy
+	p := d.limit
 	if p.Within > 0 {
 		d.times = slices.DeleteFunc(d.times, func(at time.Duration) bool { return now-at >= p.Within })
 	}
@@ -256,7 +238,7 @@ func (d *Director) start(span Span) (most uint8) {
 }
 
 // Fenced records that no old process of the ranks of span runs any more.
-func (d *Director) Fenced(span Span) []Effect {
+func (d *Director) Fenced(span Span) []Decision {
 	for _, r := range d.rounds {
 		if r.all {
 			r.lost = slices.DeleteFunc(r.lost, func(lost Span) bool { return lost == span })
@@ -280,7 +262,7 @@ func (d *Director) announce() {
 		if d.open && r.all && r.recall == 0 {
 			d.recall++
 			r.recall = d.recall
-			d.do(Effect{Do: Recall, Serial: r.recall, Span: r.span})
+			d.do(Decision{Do: RecallAll, Serial: r.recall, Span: r.span})
 		}
 		if !d.open || r.stage != announcing || r.serial > 0 {
 			continue
@@ -296,16 +278,16 @@ func (d *Director) announce() {
 				d.starts[r.span.First+job.Slot(i)] = start
 			}
 		}
-		d.do(Effect{Do: Announce, Serial: r.serial, Span: r.span, Epoch: job.Epoch(start, 1)})
+		d.do(Decision{Do: AnnounceFloor, Serial: r.serial, Span: r.span, Epoch: job.Epoch(start, 1)})
 	}
 }
 
 // Confirmed records that all agents have confirmed the floors up to the given serial number, and starts their ranks.
-func (d *Director) Confirmed(serial uint32) []Effect {
+func (d *Director) Confirmed(serial uint32) []Decision {
 	for _, r := range d.rounds {
 		if r.stage == announcing && r.serial > 0 && r.serial <= serial {
 			r.stage = starting
-			d.do(Effect{Do: Start, Serial: r.serial, Span: r.span, Epoch: job.Epoch(d.start(r.span), 1)})
+			d.do(Decision{Do: StartRanks, Serial: r.serial, Span: r.span, Epoch: job.Epoch(d.start(r.span), 1)})
 		}
 	}
 	return d.done()
@@ -313,13 +295,13 @@ func (d *Director) Confirmed(serial uint32) []Effect {
 
 // Respawned records the result of the Start effect with the number serial for the ranks of span. These are some or all
 // ranks of the effect. If the ranks run, why is empty. If they cannot be started, why contains the reason.
-func (d *Director) Respawned(serial uint32, span Span, why string) []Effect {
+func (d *Director) Respawned(serial uint32, span Span, why string) []Decision {
 	i := slices.IndexFunc(d.rounds, func(r *round) bool { return r.serial == serial && r.stage == starting })
 	if i < 0 {
 		return nil // a newer restart has replaced the one with this serial number
 	}
 	if why != "" {
-		d.do(Effect{Do: GiveUp, Span: span, Of: span, Why: why})
+		d.do(Decision{Do: GiveUp, Span: span, Of: span, Why: why})
 		return d.done()
 	}
 	r := d.rounds[i]

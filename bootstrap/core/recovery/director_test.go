@@ -13,8 +13,8 @@ import (
 const s = time.Second
 
 // opened returns a Director of a job whose launch is complete.
-func opened(p Policy) Director {
-	d := New(p)
+func opened(p Limit) Director {
+	d := newDirector(p)
 	d.Opened()
 	return d
 }
@@ -23,47 +23,47 @@ func opened(p Policy) Director {
 func one(rank job.Slot) Span { return Span{rank, 1} }
 
 // announce returns the effect that announces the floor of the given start number, which is the number of restarts.
-func announce(serial uint32, span Span, start uint8) Effect {
-	return Effect{Do: Announce, Serial: serial, Span: span, Epoch: job.Epoch(start, 1)}
+func announce(serial uint32, span Span, start uint8) Decision {
+	return Decision{Do: AnnounceFloor, Serial: serial, Span: span, Epoch: job.Epoch(start, 1)}
 }
 
-// start returns the effect that starts the ranks of span.
-func start(serial uint32, span Span, start uint8) Effect {
-	return Effect{Do: Start, Serial: serial, Span: span, Epoch: job.Epoch(start, 1)}
+// startOrder returns the decision that starts the ranks of span.
+func startOrder(serial uint32, span Span, start uint8) Decision {
+	return Decision{Do: StartRanks, Serial: serial, Span: span, Epoch: job.Epoch(start, 1)}
 }
 
 // spanReport returns the effect that reports a restart of the ranks of span, because the same ranks have failed.
-func spanReport(span Span, number int) Effect {
-	return Effect{Do: Report, Span: span, Of: span, Number: number}
+func spanReport(span Span, number int) Decision {
+	return Decision{Do: ReportRestart, Span: span, Of: span, Number: number}
 }
 
 // TestSeveralAtOnce lets three ranks fail. Each must have its own floor. The confirmation of floor 2 must start the
 // ranks of the floors 1 and 2.
 func TestSeveralAtOnce(t *testing.T) {
-	d := opened(Policy{Most: 9})
+	d := opened(Limit{Most: 9})
 	d.Failed(0, one(3), true)
 	d.Failed(0, one(5), true)
 	d.Failed(0, one(1), true)
-	require.Equal(t, []Effect{start(1, one(3), 1), start(2, one(5), 1)}, d.Confirmed(2))
-	require.Equal(t, []Effect{{Do: GiveUp, Span: one(5), Of: one(5), Why: "no such file"}},
+	require.Equal(t, []Decision{startOrder(1, one(3), 1), startOrder(2, one(5), 1)}, d.Confirmed(2))
+	require.Equal(t, []Decision{{Do: GiveUp, Span: one(5), Of: one(5), Why: "no such file"}},
 		d.Respawned(2, one(5), "no such file"))
-	require.Equal(t, []Effect{start(3, one(1), 1)}, d.Confirmed(3))
+	require.Equal(t, []Decision{startOrder(3, one(1), 1)}, d.Confirmed(3))
 }
 
 // TestWhatIsWaitedFor requires that no floor is announced before the launch is complete, or before all old processes of
 // the failed ranks have ended.
 func TestWhatIsWaitedFor(t *testing.T) {
-	d := New(Policy{Most: 9})
-	require.Equal(t, []Effect{spanReport(one(3), 1)}, d.Failed(0, one(3), true))
+	d := newDirector(Limit{Most: 9})
+	require.Equal(t, []Decision{spanReport(one(3), 1)}, d.Failed(0, one(3), true))
 	require.Empty(t, d.Confirmed(1))
-	require.Equal(t, []Effect{announce(1, one(3), 1)}, d.Opened())
+	require.Equal(t, []Decision{announce(1, one(3), 1)}, d.Opened())
 	node := Span{4, 2}
-	require.Equal(t, []Effect{spanReport(node, 2)}, d.Failed(0, node, false))
+	require.Equal(t, []Decision{spanReport(node, 2)}, d.Failed(0, node, false))
 	require.Empty(t, d.Failed(0, one(5), true), "rank 5 is restarted with its node")
-	require.Equal(t, []Effect{start(1, one(3), 1)}, d.Confirmed(1))
+	require.Equal(t, []Decision{startOrder(1, one(3), 1)}, d.Confirmed(1))
 	require.Empty(t, d.Fenced(Span{5, 1}), "rank 4 of the node is not fenced yet")
-	require.Equal(t, []Effect{announce(2, node, 1)}, d.Fenced(node))
-	require.Equal(t, []Effect{start(2, node, 1)}, d.Confirmed(2))
+	require.Equal(t, []Decision{announce(2, node, 1)}, d.Fenced(node))
+	require.Equal(t, []Decision{startOrder(2, node, 1)}, d.Confirmed(2))
 	require.Empty(t, d.Respawned(2, one(4), ""))
 	require.False(t, d.Idle())
 	d.Respawned(1, one(3), "")
@@ -74,36 +74,36 @@ func TestWhatIsWaitedFor(t *testing.T) {
 // TestMostRestarts requires that the job ends at the first failure after the maximum number of restarts. The maximum
 // applies to the whole job, or to a period.
 func TestMostRestarts(t *testing.T) {
-	d := opened(Policy{Most: 1})
+	d := opened(Limit{Most: 1})
 	d.Failed(0, one(3), true)
-	require.Equal(t, []Effect{{Do: GiveUp, Span: one(4), Of: one(4),
+	require.Equal(t, []Decision{{Do: GiveUp, Span: one(4), Of: one(4),
 		Why: "after 1 restart, which is the most (--max-restarts)"}},
 		d.Failed(1000*s, one(4), true))
-	none := opened(Policy{})
+	none := opened(Limit{})
 	require.Equal(t, GiveUp, none.Failed(0, one(3), true)[0].Do)
 
-	d = opened(Policy{Most: 2, Within: 10 * s})
+	d = opened(Limit{Most: 2, Within: 10 * s})
 	for at := range time.Duration(20) {
 		d.Confirmed(uint32(at))
-		require.Equal(t, Report, d.Failed(6*at*s, one(3), true)[0].Do, "%v", at)
+		require.Equal(t, ReportRestart, d.Failed(6*at*s, one(3), true)[0].Do, "%v", at)
 	}
 	d.Confirmed(20)
-	require.Equal(t, []Effect{
+	require.Equal(t, []Decision{
 		{Do: GiveUp, Span: one(3), Of: one(3), Why: "2 restarts in 10s, which is the most (--max-restarts)"},
 	}, d.Failed(19*6*s+3*s, one(3), true))
 }
 
 // TestMostRestartsOfARank requires that a rank is restarted at most 63 times, because an epoch cannot represent more.
 func TestMostRestartsOfARank(t *testing.T) {
-	d := opened(Policy{Most: 1000})
+	d := opened(Limit{Most: 1000})
 	for serial := range uint32(job.MaxStart) {
-		require.Equal(t, Report, d.Failed(0, one(3), true)[0].Do)
+		require.Equal(t, ReportRestart, d.Failed(0, one(3), true)[0].Do)
 		d.Confirmed(serial + 1)
 	}
-	require.Equal(t, []Effect{{Do: GiveUp, Span: one(3), Of: one(3),
+	require.Equal(t, []Decision{{Do: GiveUp, Span: one(3), Of: one(3),
 		Why: "after 63 restarts, which is the most of one rank"}},
 		d.Failed(0, one(3), true))
-	require.Equal(t, Report, d.Failed(0, one(4), true)[0].Do)
+	require.Equal(t, ReportRestart, d.Failed(0, one(4), true)[0].Do)
 }
 
 // A floor is the message by which agents learn the first valid epoch of restarted ranks. Take must return true when the
@@ -117,11 +117,11 @@ func TestFloorIsTakenOnce(t *testing.T) {
 // TestAllTogether restarts all ranks. They must start only after Recalled, and after Fenced for a node that is lost
 // meanwhile. Failures meanwhile must not count as further restarts.
 func TestAllTogether(t *testing.T) {
-	d := opened(Policy{Most: 2})
+	d := opened(Limit{Most: 2})
 	all, node := Span{0, 6}, Span{4, 2}
 	d.Failed(0, one(3), true)
-	require.Equal(t, []Effect{
-		{Do: Report, Span: all, Of: one(1), Number: 2}, {Do: Recall, Serial: 1, Span: all},
+	require.Equal(t, []Decision{
+		{Do: ReportRestart, Span: all, Of: one(1), Number: 2}, {Do: RecallAll, Serial: 1, Span: all},
 	}, d.FailedAll(0, one(1), all, false))
 	require.True(t, d.Recalls())
 	require.Empty(t, d.Failed(0, one(2), true))
@@ -129,14 +129,14 @@ func TestAllTogether(t *testing.T) {
 	require.Empty(t, d.Respawned(1, one(3), ""), "the restart of rank 3 alone is canceled")
 	require.Empty(t, d.Recalled(2, ""), "no recall has serial number 2")
 	require.Empty(t, d.Recalled(1, ""), "the lost node is not fenced yet")
-	require.Equal(t, []Effect{announce(2, all, 2)}, d.Fenced(node), "start number 2 follows that of rank 3")
-	require.Equal(t, []Effect{start(2, all, 2)}, d.Confirmed(2))
+	require.Equal(t, []Decision{announce(2, all, 2)}, d.Fenced(node), "start number 2 follows that of rank 3")
+	require.Equal(t, []Decision{startOrder(2, all, 2)}, d.Confirmed(2))
 	require.False(t, d.Recalls())
 	require.Empty(t, d.Respawned(2, Span{0, 4}, ""))
 	require.False(t, d.Idle())
 	require.Empty(t, d.Respawned(2, node, ""))
 	require.True(t, d.Idle())
-	require.Equal(t, []Effect{
+	require.Equal(t, []Decision{
 		{Do: GiveUp, Span: all, Of: one(5), Why: "after 2 restarts, which is the most (--max-restarts)"},
 	}, d.FailedAll(s, one(5), all, false))
 }
@@ -144,23 +144,23 @@ func TestAllTogether(t *testing.T) {
 // TestAllTogetherInVain requires that the job ends if a process cannot be ended. No recall may be sent before the
 // launch is complete.
 func TestAllTogetherInVain(t *testing.T) {
-	d := New(Policy{Most: 2})
+	d := newDirector(Limit{Most: 2})
 	all := Span{0, 6}
-	require.Equal(t, []Effect{{Do: Report, Span: all, Of: one(1), Number: 1}}, d.FailedAll(0, one(1), all, false))
-	require.Equal(t, []Effect{{Do: Recall, Serial: 1, Span: all}}, d.Opened())
-	require.Equal(t, []Effect{{Do: GiveUp, Span: all, Of: one(1), Why: "process 7 lives on"}},
+	require.Equal(t, []Decision{{Do: ReportRestart, Span: all, Of: one(1), Number: 1}}, d.FailedAll(0, one(1), all, false))
+	require.Equal(t, []Decision{{Do: RecallAll, Serial: 1, Span: all}}, d.Opened())
+	require.Equal(t, []Decision{{Do: GiveUp, Span: all, Of: one(1), Why: "process 7 lives on"}},
 		d.Recalled(1, "process 7 lives on"))
 }
 
 // TestLossOfANodeMeanwhile requires that the restart of a lost node replaces the restart of one of its ranks. If the
 // node is lost again after its floor was announced, a new floor must be announced.
 func TestLossOfANodeMeanwhile(t *testing.T) {
-	d := opened(Policy{Most: 9})
+	d := opened(Limit{Most: 9})
 	node := Span{4, 2}
 	d.Failed(0, one(4), true)
-	require.Equal(t, []Effect{spanReport(node, 2)}, d.Failed(0, node, false))
-	require.Equal(t, []Effect{announce(2, node, 2)}, d.Fenced(node))
+	require.Equal(t, []Decision{spanReport(node, 2)}, d.Failed(0, node, false))
+	require.Equal(t, []Decision{announce(2, node, 2)}, d.Fenced(node))
 	require.Empty(t, d.Failed(0, node, false), "the spare that replaces the node is lost, too")
 	require.Empty(t, d.Confirmed(2))
-	require.Equal(t, []Effect{announce(3, node, 3)}, d.Fenced(node))
+	require.Equal(t, []Decision{announce(3, node, 3)}, d.Fenced(node))
 }

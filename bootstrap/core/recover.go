@@ -1,0 +1,160 @@
+package core
+
+import (
+	"maps"
+
+	"ibrun/bootstrap/core/lookup"
+	"ibrun/bootstrap/core/recovery"
+	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
+)
+
+// tellRecovery passes an event to the state machine of package recovery, and performs the effects.
+func (c *Core) tellRecovery(ev recovery.Event) {
+	for _, e := range c.recovery.Step(c.now, ev) {
+		switch e := e.(type) {
+		case recovery.Send:
+			c.send(e.To, e.Msg)
+		case recovery.SendDown:
+			c.sendDown(e.Msg)
+		case recovery.SendRanks:
+			c.sendRanks(e.Msg)
+		case recovery.PassRespawn:
+			for i := range c.children {
+				if c.children[i].hasAny(recovery.Span{First: e.Order.First, Count: e.Order.Count}) {
+					c.send(Link(i), e.Order)
+				}
+			}
+		case recovery.Fence:
+			c.do(Fence{e.Rank, recovery.FencePatience})
+		case recovery.EmptyNode:
+			c.do(EmptyNode{recovery.FencePatience})
+		case recovery.Terminate:
+			c.do(SignalRanks{sigTerm})
+		case recovery.Renew:
+			c.do(Renew{Job: c.job, Node: c.ranks.node, Index: c.ranks.index, Op: c.collectives.FloorOp()})
+		case recovery.Refork:
+			c.ranks.restart(e.Rank)
+			c.below.Own.Alive++
+			c.below.Own.Undrained++
+			c.do(Refork{e.Rank, e.Start})
+		case recovery.StartNode:
+			c.fork()
+		case recovery.Forget:
+			c.lookups.Joined(e.Rank)
+			c.pairs.Forget(e.Rank)
+		case recovery.ForgetReports:
+			c.ranks.reported, c.ranks.awaited = 0, false
+		case recovery.Wake:
+			c.wakeAt(e.At)
+		case recovery.Awake:
+			c.root.waitAt = 0
+		case recovery.Raise:
+			c.raise(e.Floor)
+		case recovery.GiveUpPlaces:
+			c.dropPlaces(e.Ranks)
+		default:
+			c.recoverRoot(e)
+		}
+	}
+}
+
+// recoverRoot performs an effect that only the root has.
+func (c *Core) recoverRoot(e recovery.Effect) {
+	switch e := e.(type) {
+	case recovery.Announce:
+		c.tellRecovery(recovery.Order{Msg: wire.Floor{
+			Serial: e.Serial, Op: c.collectives.NextFloor(), First: e.Span.First, Count: e.Span.Count, Epoch: e.Epoch,
+		}})
+	case recovery.Restarting:
+		c.do(Report{Restarting(e)})
+	case recovery.ForgetNames:
+		c.names = lookup.NewNames(c.cfg.HasSpawner)
+	case recovery.EndJob:
+		f := e.Fault
+		if f.What == wire.FaultFork {
+			node, _ := c.nodeAt(f.Node)
+			f.Host = node.Host
+		}
+		c.endFor(f)
+	case recovery.EndQuietJob:
+		c.end(wire.End{GraceMs: ms(c.job.Launch.Grace)})
+	}
+}
+
+// raise applies a floor to what this agent knows of ranks, and sends it on.
+func (c *Core) raise(m wire.Floor) {
+	for rank := range c.below.Own.All() {
+		if rank >= m.First && uint32(rank-m.First) < m.Count {
+			c.pairs.Forget(rank)
+		}
+	}
+	c.sendRanks(rankwire.Restarted{First: m.First, Count: m.Count, Epoch: m.Epoch, Op: m.Op})
+	c.doCollectives(c.collectives.Floor(m.Op))
+	c.doLookups(c.lookups.Raised(c.now, m.First, m.Count))
+	c.sendDown(m)
+}
+
+// respawned handles the outcome of a Refork.
+func (c *Core) respawned(ev Respawned) {
+	if ev.Code != 0 {
+		c.endRank(ev.Rank, job.Status{Kind: job.NotRun, Code: ev.Code})
+		c.below.Own.Undrained--
+		c.rankOver(ev.Rank, true)
+	}
+	if c.stage == ending {
+		c.endForked()
+		return
+	}
+	if !c.recovery.Recalling() && c.clock.stopped {
+		c.do(StopRanks{})
+	}
+	c.tellRecovery(recovery.RankRespawned(ev))
+}
+
+// endForked ends ranks that were started while the job ends.
+func (c *Core) endForked() {
+	if c.below.Own.Alive > 0 {
+		c.ranks.stopped = true
+		c.do(SignalRanks{sigTerm})
+		if c.finish.killed {
+			c.killRanks()
+		}
+	}
+}
+
+// childRests handles a child's message that nothing of its subtree runs.
+func (c *Core) childRests(l Link, m wire.Rest) {
+	if m.Serial != c.recovery.Floor() {
+		return // since then its ranks may have started again
+	}
+	c.below.Rest(l, true)
+	c.doCollectives(c.collectives.Check())
+	if c.cfg.Root {
+		c.rootReceivedExit()
+	}
+}
+
+// rests reports whether this subtree waits for the root, because all its ranks have ended and may be restarted.
+func (c *Core) rests() bool {
+	rests := c.recovery.Rests()
+	if rests {
+		c.tellRecovery(recovery.Quiet{})
+	}
+	return rests
+}
+
+// restartLies says what of ranks that are to be restarted cannot be.
+func (c *Core) restartLies(first job.Slot, count uint32) string {
+	return lieIf(!c.job.Launch.Restarts || uint64(first)+uint64(count) > uint64(c.job.Layout.Ranks()),
+		"of no ranks, or that nobody wants")
+}
+
+// dropPlaces gives up the places of nodes whose ranks are lost for good.
+func (c *Core) dropPlaces(ranks rankwire.SlotSpans) {
+	maps.DeleteFunc(c.root.replacing, func(_ job.NodeIndex, r *replacement) bool {
+		return recovery.Covers(ranks, r.span.First)
+	})
+	c.abandonPlaces(ranks)
+}

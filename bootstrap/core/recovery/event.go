@@ -1,0 +1,141 @@
+package recovery
+
+import (
+	"time"
+
+	"ibrun/bootstrap/core/subtree"
+	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
+)
+
+// Event is an event of one agent that the Machine handles.
+type Event interface{ event() }
+
+// Open starts the machine of an agent that has received its Launch. At the root it is the start of the job.
+type Open struct {
+	Policy Policy
+	Limit  Limit         // at the root
+	Grace  time.Duration // from SIGTERM to SIGKILL
+}
+
+// NodeStarted says that the ranks of this node have been ordered to start.
+type NodeStarted struct{}
+
+// Launched says that the launch of this agent's subtree is complete.
+type Launched struct{}
+
+// Ended says that this agent's part of the job ends. The machine does nothing any more.
+type Ended struct{}
+
+// Order is a message from the parent: a wire.Floor, wire.Respawn, wire.Recall or rankwire.Failures.
+type Order struct{ Msg frame.Message }
+
+// Answer is a message from a child: a wire.FloorSet, wire.Recalled, wire.Respawned, wire.Rest or rankwire.Failures.
+type Answer struct {
+	From subtree.Link
+	Msg  frame.Message
+}
+
+// RankFailed says that a rank of this node has failed and may be restarted.
+type RankFailed struct{ Rank job.Slot }
+
+// RankRecalled says that a rank of this node has ended because of a Recall.
+type RankRecalled struct{ Rank job.Slot }
+
+// RankFenced ends a Fence. Left describes the processes of the rank that survived SIGKILL.
+type RankFenced struct {
+	Rank job.Slot
+	Left string
+}
+
+// RankDrained says that the output of a rank of this node has been read to its end.
+type RankDrained struct{ Rank job.Slot }
+
+// NodeEmptied ends an EmptyNode. Left describes the processes of this node that survived SIGKILL.
+type NodeEmptied struct{ Left string }
+
+// RankRespawned ends a Refork. If Code is not 0, the rank could not be started because of Cause.
+type RankRespawned struct {
+	Rank  job.Slot
+	Code  uint8
+	Cause string
+}
+
+// NodeRespawned ends a StartNode. If Code is not 0, Rank could not be started because of Cause.
+type NodeRespawned struct {
+	Rank  job.Slot
+	Code  uint8
+	Cause string
+}
+
+// NodeForked says that the ranks of this node were started for the first time.
+type NodeForked struct{}
+
+// ChildVacant says that a child is the place of a lost node, which has no agent.
+type ChildVacant struct{ Child subtree.Link }
+
+// Relinked says that this agent has a new parent.
+type Relinked struct{}
+
+// RanksLost says that ranks have failed and are not restarted.
+type RanksLost struct{ Ranks rankwire.SlotSpans }
+
+// Failure is the failure of ranks, or the request of a rank that all ranks are restarted, at the root. Spawned reports
+// whether jobs that ranks have spawned are running.
+type Failure struct {
+	Fault   wire.Fault
+	Spawned bool
+}
+
+// NodeLost says at the root that the agent of a node was lost and that its ranks, Span, are to be restarted.
+type NodeLost struct {
+	Fault   wire.Fault
+	Span    Span
+	Spawned bool
+}
+
+// NodeFenced says at the root that no old process of the ranks of a lost node runs any more.
+type NodeFenced struct{ Span Span }
+
+// Abort says at the root that a rank has ended the job.
+type Abort struct{ Fault wire.Fault }
+
+// Quiet says that no process of this node runs, and that its output has been forwarded.
+type Quiet struct{}
+
+// Exiting says that this agent is about to report the end of its subtree.
+type Exiting struct{}
+
+// Tick says that a time for which a Wake has asked may have come.
+type Tick struct{}
+
+// Settle comes after all other events that have happened at one time.
+type Settle struct{}
+
+func (Open) event()          {}
+func (NodeStarted) event()   {}
+func (Launched) event()      {}
+func (Ended) event()         {}
+func (Order) event()         {}
+func (Answer) event()        {}
+func (RankFailed) event()    {}
+func (RankRecalled) event()  {}
+func (RankFenced) event()    {}
+func (RankDrained) event()   {}
+func (NodeEmptied) event()   {}
+func (RankRespawned) event() {}
+func (NodeRespawned) event() {}
+func (NodeForked) event()    {}
+func (ChildVacant) event()   {}
+func (Relinked) event()      {}
+func (RanksLost) event()     {}
+func (Failure) event()       {}
+func (NodeLost) event()      {}
+func (NodeFenced) event()    {}
+func (Abort) event()         {}
+func (Quiet) event()         {}
+func (Exiting) event()       {}
+func (Tick) event()          {}
+func (Settle) event()        {}

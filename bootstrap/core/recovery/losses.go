@@ -1,0 +1,120 @@
+package recovery
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"ibrun/bootstrap/core/subtree"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
+)
+
+// losses are the ranks that have failed and are not restarted, in a job that continues without them. Their number
+// grows at the agents that see the failures, goes up to the root, and from there down to all agents. Losses that come
+// soon after a frame wait for the next one, so that an edge carries one frame in each direction for many losses.
+type losses struct {
+	known rankwire.SlotSpans // ranks of this node were told of these
+	fresh rankwire.SlotSpans // to be sent, in any order
+	next  time.Duration      // earliest time of the next frame
+}
+
+// lossPause is the minimum time between two frames of losses.
+const lossPause = 50 * time.Millisecond
+
+// spreadLosses sends fresh losses when the launch is complete and lossPause is over.
+func (m *Machine) spreadLosses() {
+	switch l := &m.losses; {
+	case l.fresh.Len() == 0 || m.period != alive:
+	case m.now < l.next:
+		m.do(Wake{l.next})
+	default:
+		m.sendLosses()
+	}
+}
+
+// sendLosses sends fresh losses at once.
+func (m *Machine) sendLosses() {
+	l := &m.losses
+	if l.fresh.Len() == 0 {
+		return
+	}
+	ranks := Merged(l.fresh)
+	l.fresh, l.next = rankwire.SlotSpans{}, m.now+lossPause
+	if !m.below.Root {
+		m.send(subtree.Up, rankwire.Failures{Ranks: ranks})
+		return
+	}
+	for s := range ranks.All() {
+		m.root.director.Lost(Span(s))
+	}
+	m.learn(ranks)
+}
+
+// learn handles losses that the root announces.
+func (m *Machine) learn(ranks rankwire.SlotSpans) {
+	l := &m.losses
+	if m.policy.Agent == Continue {
+		if ranks = l.without(ranks); ranks.Len() == 0 {
+			return
+		}
+	}
+	l.known = Merged(l.known.Join(ranks))
+	m.do(GiveUpPlaces{ranks})
+	m.do(SendDown{rankwire.Failures{Ranks: ranks}})
+	m.do(SendRanks{rankwire.Failures{Ranks: ranks}})
+}
+
+// without returns the ranks that are not known yet.
+func (l *losses) without(ranks rankwire.SlotSpans) rankwire.SlotSpans {
+	known := slices.Collect(l.known.All())
+	var fresh []rankwire.SlotSpan
+	for s := range ranks.All() {
+		for first := s.First; first < s.End(); {
+			end := s.End()
+			for _, k := range known {
+				switch {
+				case k.First <= first && first < k.End():
+					first = k.End()
+				case k.First > first:
+					end = min(end, k.First)
+				}
+			}
+			if first < end {
+				fresh = append(fresh, rankwire.SlotSpan{First: first, Count: uint32(end - first)})
+			}
+			first = max(first, end)
+		}
+	}
+	return rankwire.NewSlotSpans(fresh...)
+}
+
+// Lost returns the ranks that are known to be lost for good.
+func (m *Machine) Lost() rankwire.SlotSpans { return m.losses.known }
+
+// Losing returns the ranks that are lost for good and were not announced yet.
+func (m *Machine) Losing() rankwire.SlotSpans { return m.losses.fresh }
+
+// Merged returns the spans of list in order. Spans that touch are merged. The result has memory of its own.
+func Merged(list rankwire.SlotSpans) rankwire.SlotSpans {
+	var sum []rankwire.SlotSpan
+	sorted := slices.SortedFunc(list.All(), func(a, b rankwire.SlotSpan) int { return cmp.Compare(a.First, b.First) })
+	for _, s := range sorted {
+		if last := len(sum) - 1; last >= 0 && s.First <= sum[last].End() {
+			sum[last].Count = max(sum[last].Count, uint32(s.First-sum[last].First)+s.Count)
+			continue
+		}
+		sum = append(sum, s)
+	}
+	return rankwire.NewSlotSpans(sum...)
+}
+
+// Covers reports whether a rank is in one of the spans.
+func Covers(spans rankwire.SlotSpans, rank job.Slot) bool {
+	for s := range spans.All() {
+		if s.First <= rank && rank < s.End() {
+			return true
+		}
+	}
+	return false
+}

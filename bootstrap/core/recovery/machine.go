@@ -1,0 +1,270 @@
+// Package recovery is the state machine of an agent for the loss of ranks, nodes and agents. A Machine receives events
+// and returns effects, which the core performs. It performs no I/O and reads no clock. A Policy says what the job does
+// about a loss.
+//
+// A restart of ranks has these steps (docs/dev/decisions/0020-restart.md). The Director of the root controls them,
+// because only the root learns of all failures. A floor announces the oldest valid epoch of some ranks; messages from
+// older epochs are ignored. A restart of all ranks begins with a Recall, which ends all of them.
+//
+//	root:   running --Failure--> fencing --Recalled, NodeFenced--> announcing --FloorSet--> starting --Respawned--> running
+//	agent:  running --RankFailed--> failed --RankFenced, RankDrained, Respawn--> Refork --> running
+//	        running --Recall--> stopping --> emptying --NodeEmptied--> empty --> recalled --Respawn--> running
+//
+// An agent of a job that restarts ranks does not end when its own ranks have ended. It sends Rest, and waits until the
+// root ends the job or its ranks are restarted.
+//
+// An agent retains the messages that it has sent to its parent and those that it has received from it, until another
+// agent is known to have them. Each message has an identity, by which a repetition is recognised
+// (docs/dev/decisions/0021-tree-repair.md):
+//
+//	sent to the parent --retained--> the root has handled it: released
+//	                                 link lost --new link--> sent again; the root handles each identity once
+//	received from the parent --retained--> a new child reports what it has --> the child gets the rest
+package recovery
+
+import (
+	"fmt"
+	"time"
+
+	"ibrun/bootstrap/core/subtree"
+	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
+)
+
+// Response says what a job does about a loss.
+type Response uint8
+
+const (
+	End        Response = iota // the job ends
+	Continue                   // the job continues without the ranks
+	Restart                    // the ranks are restarted
+	RestartAll                 // all ranks are restarted
+)
+
+// Policy says what a job does about each kind of loss.
+type Policy struct {
+	Rank  Response // to the failure of a rank
+	Agent Response // to the loss of an agent; with Continue, its parent adopts the agents below it
+}
+
+// PolicyOf returns the policy of a job with the given options.
+func PolicyOf(o *job.LaunchOptions) (p Policy) {
+	switch {
+	case o.RestartAll && o.Restarts:
+		p.Rank = RestartAll
+	case o.Restarts:
+		p.Rank = Restart
+	case o.KeepGoing:
+		p.Rank = Continue
+	}
+	if o.Repair {
+		p.Agent = Continue
+	}
+	return p
+}
+
+// Restarts reports whether failed ranks are restarted, alone or together with all others.
+func (p Policy) Restarts() bool { return p.Rank >= Restart }
+
+// FencePatience is the maximum time that the processes of ranks may take to die of SIGKILL, before they are restarted.
+const FencePatience = 2 * time.Second
+
+// period is a part of an agent's life.
+type period uint8
+
+const (
+	unopened period = iota
+	launching
+	alive
+	ending
+)
+
+// Machine is the state machine of one agent. It keeps these invariants:
+//
+//  1. node.failed counts the ranks of this node that have failed and were not started again.
+//  2. The ranks of a node that is recalled have all failed, or the node has started none.
+//  3. Floors that the subtree has confirmed have arrived.
+//  4. Only the root has restarts under way.
+type Machine struct {
+	below  *subtree.Subtree
+	policy Policy
+	period period
+	now    time.Duration
+	out    []Effect
+	floors Floors
+	node   node
+	losses losses
+	root   root
+}
+
+// New returns the machine of an agent with the given subtree.
+func New(below *subtree.Subtree) Machine {
+	return Machine{below: below, floors: NewFloors(below), node: node{rested: -1}}
+}
+
+// Step handles an event at the time now and returns the resulting effects. An effect may cause further events, which
+// the core passes to Step while it performs the effect.
+func (m *Machine) Step(now time.Duration, ev Event) []Effect {
+	m.now = now
+	switch ev := ev.(type) {
+	case Open:
+		m.open(ev)
+	case Launched:
+		m.becomeAlive()
+	case Ended:
+		m.becomeEnding()
+	case Order:
+		m.order(ev.Msg)
+	case Answer:
+		m.answer(ev.From, ev.Msg)
+	case RanksLost:
+		m.losses.fresh.Add(ev.Ranks)
+	case Failure, NodeLost, NodeFenced, Abort:
+		m.rootEvent(ev)
+	case Quiet:
+		m.rest()
+	case Exiting:
+		m.sendLosses()
+	case Tick:
+		m.abortDue()
+	case Settle:
+		m.settle()
+	default:
+		m.nodeEvent(ev)
+	}
+	out := m.out
+	m.out = nil // an effect may call Step again
+	return out
+}
+
+func (m *Machine) do(e Effect) { m.out = append(m.out, e) }
+
+func (m *Machine) send(to subtree.Link, msg frame.Message) { m.do(Send{to, msg}) }
+
+func (m *Machine) open(ev Open) {
+	m.policy, m.period = ev.Policy, launching
+	m.root = root{director: newDirector(ev.Limit), faults: map[job.Slot]wire.Fault{}, grace: ev.Grace}
+}
+
+func (m *Machine) becomeAlive() {
+	m.period = alive
+	if m.below.Root {
+		m.decide(m.root.director.Opened())
+	}
+}
+
+func (m *Machine) becomeEnding() { m.period, m.node.failed = ending, 0 }
+
+// order handles a message from the parent.
+func (m *Machine) order(msg frame.Message) {
+	switch msg := msg.(type) {
+	case wire.Floor:
+		m.raise(msg)
+	case wire.Respawn:
+		m.respawn(msg)
+	case wire.Recall:
+		m.recall(msg)
+	case wire.Standing:
+		m.takeOver(msg)
+	case rankwire.Failures:
+		m.learn(msg.Ranks)
+	}
+}
+
+// answer handles a message from a child.
+func (m *Machine) answer(from subtree.Link, msg frame.Message) {
+	switch msg := msg.(type) {
+	case wire.FloorSet:
+		m.floors.Confirm(from, msg.Serial)
+	case wire.Recalled:
+		m.childRecalled(from, msg)
+	case wire.Respawned:
+		m.respawned(msg)
+	case rankwire.Failures:
+		m.losses.fresh.Add(msg.Ranks)
+	}
+}
+
+// settle continues what the events of this time have made possible.
+func (m *Machine) settle() {
+	m.spreadLosses()
+	m.continueRecall()
+	m.continueRestarts()
+}
+
+// Recalling reports whether the ranks of this node are being ended and will be restarted.
+func (m *Machine) Recalling() bool {
+	return m.period != ending && m.node.stage > nodeRuns && m.node.stage < nodeEmpty
+}
+
+// RecallOpen returns the newest Recall if its ranks have not been ordered to start again, with the remaining grace.
+func (m *Machine) RecallOpen() (r wire.Recall, open bool) {
+	n := &m.node
+	return wire.Recall{Serial: n.recall, GraceMs: ms(max(n.killAt-m.now, 0))}, n.stage != nodeRuns
+}
+
+// Restarting reports whether ranks of this node have failed and were not started again.
+func (m *Machine) Restarting() bool { return m.node.failed > 0 }
+
+// StartsNode reports whether all ranks of this node have been ordered to start again and some do not run yet.
+func (m *Machine) StartsNode() bool { return m.node.starting > 0 && m.period != ending }
+
+// RestartsAll reports at the root whether a restart of all ranks is under way.
+func (m *Machine) RestartsAll() bool { return m.root.director.RollsBack() }
+
+// HoldsAbort reports at the root whether the machine decides about an abort of a rank.
+func (m *Machine) HoldsAbort() bool { return m.policy.Rank == RestartAll && m.period != ending }
+
+// MayRestart reports whether a failed rank of this node can be restarted. pmi says whether it uses PMI.
+func (m *Machine) MayRestart(pmi bool) bool {
+	return m.policy.Restarts() && (!pmi || m.policy.Rank == RestartAll) && m.period != ending
+}
+
+// Floor returns the serial number of the newest floor that has arrived, or 0.
+func (m *Machine) Floor() uint32 { return m.floors.Taken() }
+
+// FloorConfirmed returns the serial number of the newest floor that this subtree has confirmed, or 0.
+func (m *Machine) FloorConfirmed() uint32 { return m.floors.Confirmed() }
+
+// HasFloor reports whether the subtree of a child has confirmed the newest floor.
+func (m *Machine) HasFloor(child subtree.Link) bool { return m.floors.Has(child) }
+
+// Standing returns the floors of single ranks, the floor of all ranks, and the serial numbers of the newest floor and
+// Recall, for an agent that has just been started.
+func (m *Machine) Standing() wire.Standing {
+	return wire.Standing{
+		Serial: m.floors.Taken(), Recall: m.node.recall, Everyone: m.below.Floors.OfAll(), Floors: m.RankFloors(),
+	}
+}
+
+// RankFloors returns the floors of the ranks that have a floor of their own.
+func (m *Machine) RankFloors() (floors []wire.RankFloor) {
+	for rank, epoch := range m.below.Floors.All() {
+		floors = append(floors, wire.RankFloor{Rank: rank, Epoch: epoch})
+	}
+	return floors
+}
+
+// Check panics if an invariant does not hold.
+func (m *Machine) Check() {
+	must := func(holds bool, number int) {
+		if !holds {
+			panic(fmt.Sprintf("recovery: invariant %d", number))
+		}
+	}
+	failed := uint32(0)
+	for i := range m.node.starts {
+		if m.node.starts[i].lacks != 0 {
+			failed++
+		}
+	}
+	must(m.period == ending || failed == m.node.failed, 1)
+	must(m.period == ending || m.node.stage == nodeRuns || int(failed) == len(m.node.starts), 2)
+	must(m.floors.Confirmed() <= m.floors.Taken(), 3)
+	must(m.below.Root || m.root.director.Idle(), 4)
+}
+
+// ms returns d in milliseconds, as frames contain it.
+func ms(d time.Duration) uint32 { return uint32(min(d.Milliseconds(), 1<<31)) }

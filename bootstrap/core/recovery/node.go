@@ -1,0 +1,379 @@
+package recovery
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"ibrun/bootstrap/core/subtree"
+	"ibrun/bootstrap/wire"
+	"ibrun/internal/job"
+)
+
+// nodeStage says how far a Recall has progressed on this node and in its subtree.
+type nodeStage uint8
+
+const (
+	nodeRuns     nodeStage = iota // no Recall, or all ranks have been ordered to start again
+	nodeStops                     // the ranks have received SIGTERM
+	nodeEmptying                  // an EmptyNode has not been answered
+	nodeReaps                     // all ranks were killed, and the end of some has not been reported
+	nodeStuck                     // some processes cannot be killed, and the parent knows
+	nodeEmpty                     // nothing of this node's ranks is left
+	nodeRecalled                  // nothing of the ranks of the whole subtree is left, and the parent knows
+)
+
+// node is the state of the ranks of this node together.
+type node struct {
+	stage    nodeStage
+	recall   uint32 // serial number of the newest Recall; 0 means none
+	killAt   time.Duration
+	children []uint32 // serial numbers of the newest Recall that each child's subtree has completed, by subtree.Link
+	starts   []start  // ranks of this node; empty before they were ordered to start
+	failed   uint32   // ranks whose start has failed
+	fences   int      // Fence effects that have not been answered
+	serial   uint32   // serial number of the Respawn that has started all ranks again
+	starting uint32   // ranks that were ordered to start by that Respawn and do not run yet
+	rested   int64    // serial number of the floor in the last Rest; -1 if the parent has none
+}
+
+// progress is a set of steps of a restart.
+type progress uint8
+
+const (
+	failed    progress = 1 << iota // the rank has failed, and was not started again
+	unfenced                       // processes of the failed rank may exist
+	undrained                      // output of the failed rank may not have been read
+	unordered                      // no Respawn has arrived
+)
+
+// start is the state of one rank of this node. The rank runs, or has ended for good, if lacks is 0. It is started again
+// when lacks is failed alone.
+type start struct {
+	lacks  progress
+	stuck  string       // processes of the failed rank that cannot be killed
+	wanted wire.Respawn // order to start it
+}
+
+// nodeEvent handles an event of the ranks of this node.
+func (m *Machine) nodeEvent(ev Event) {
+	n := &m.node
+	switch ev := ev.(type) {
+	case NodeStarted:
+		if m.policy.Restarts() {
+			n.starts = make([]start, m.below.Own.Count())
+		}
+	case RankFailed:
+		*m.startOf(ev.Rank) = failedStart()
+		n.failed++
+		m.forget(ev.Rank)
+		n.fences++
+		m.do(Fence{ev.Rank})
+	case RankRecalled:
+		m.forget(ev.Rank)
+	case RankFenced:
+		n.fences--
+		s := m.startOf(ev.Rank)
+		s.lacks, s.stuck = s.lacks&^unfenced, ev.Left
+	case RankDrained:
+		if len(n.starts) > 0 {
+			m.startOf(ev.Rank).lacks &^= undrained
+		}
+	case NodeEmptied:
+		m.emptied(ev.Left)
+	case ChildVacant:
+		*m.recalledBy(ev.Child) = math.MaxUint32
+	case NodeForked:
+		m.recallAgain()
+	case Relinked:
+		n.rested = -1
+	case RankRespawned:
+		if m.recallAgain() {
+			return
+		}
+		serial := m.startOf(ev.Rank).wanted.Serial
+		m.sendRespawned(wire.Respawned{Serial: serial, First: ev.Rank, Count: 1, Code: ev.Code, Cause: ev.Cause})
+	case NodeRespawned:
+		msg := wire.Respawned{Serial: n.serial, First: m.below.Own.First(), Count: m.below.Own.Count()}
+		if ev.Code != 0 {
+			msg.First, msg.Count, msg.Code, msg.Cause = ev.Rank, 1, ev.Code, ev.Cause
+		}
+		n.starting = 0
+		m.send(subtree.Up, msg)
+	}
+}
+
+func (m *Machine) startOf(rank job.Slot) *start { return &m.node.starts[m.below.Own.Index(rank)] }
+
+// forget makes all that waits for a rank of this node wait for its next start.
+func (m *Machine) forget(rank job.Slot) {
+	p := m.below.Own.Of(rank)
+	p.Restart(p.Start())
+	m.do(Forget{rank})
+}
+
+func failedStart() start { return start{lacks: failed | unfenced | undrained | unordered} }
+
+// raise applies a floor. It tells the floor to the ranks of this node and to the children.
+func (m *Machine) raise(floor wire.Floor) {
+	if m.period == ending || !m.floors.Take(floor.Serial) {
+		return
+	}
+	m.awake()
+	if floor.Count == m.below.Layout.Ranks() {
+		m.below.Floors.RaiseAll(floor.Epoch)
+	} else {
+		m.below.Floors.Raise(floor.First, floor.Count, floor.Epoch)
+	}
+	for rank, p := range m.below.Own.All() {
+		if (Span{floor.First, floor.Count}).Has(rank) {
+			p.Restart(job.StartOf(floor.Epoch))
+		}
+	}
+	m.do(Raise{floor})
+	m.floors.Here()
+}
+
+// awake records that the ranks of this subtree may run again.
+func (m *Machine) awake() {
+	m.do(Awake{})
+	for l := range subtree.Link(m.below.Children()) {
+		m.below.Rest(l, false)
+	}
+}
+
+// respawn orders ranks of this subtree to start again.
+func (m *Machine) respawn(order wire.Respawn) {
+	n, span := &m.node, Span{order.First, order.Count}
+	if n.stage == nodeRecalled && order.Count == m.below.Layout.Ranks() {
+		n.become(nodeRuns)
+	}
+	m.do(PassRespawn{order})
+	count := m.below.Own.Count()
+	if count == 0 || m.period == ending {
+		return
+	}
+	if len(n.starts) == 0 && span.Has(m.below.Own.First()) {
+		n.serial, n.starting = order.Serial, count
+		m.do(StartNode{})
+		return
+	}
+	if order.Count == m.below.Layout.Ranks() && n.failed == count {
+		n.serial, n.starting = order.Serial, count
+		m.do(Renew{})
+	}
+	for i := range n.starts {
+		if s := &n.starts[i]; span.Has(m.below.Own.First()+job.Slot(i)) && s.lacks != 0 {
+			s.lacks, s.wanted = s.lacks&^unordered, order
+		}
+	}
+}
+
+// recall ends all ranks of this subtree. They are started again.
+func (m *Machine) recall(order wire.Recall) {
+	n := &m.node
+	if m.period == ending || order.Serial <= n.recall {
+		return
+	}
+	n.recall, n.killAt = order.Serial, m.now+time.Duration(order.GraceMs)*time.Millisecond
+	m.awake()
+	m.do(SendDown{order})
+	if len(n.starts) == 0 {
+		n.become(nodeEmpty)
+		return
+	}
+	n.become(nodeStops)
+	for i := range n.starts {
+		n.starts[i] = failedStart()
+	}
+	n.failed = uint32(len(n.starts))
+	m.do(ForgetReports{})
+	if m.below.Own.Alive > 0 {
+		m.do(Terminate{})
+		m.do(Wake{n.killAt})
+	}
+}
+
+func (n *node) become(s nodeStage) { n.stage = s }
+
+// recallAgain ends ranks that were being started when a Recall arrived. It returns false if there is no Recall.
+func (m *Machine) recallAgain() bool {
+	if !m.Recalling() {
+		return false
+	}
+	if m.node.stage == nodeReaps {
+		m.node.become(nodeStops)
+	}
+	if m.below.Own.Alive > 0 {
+		m.do(Terminate{})
+	}
+	return true
+}
+
+// continueRecall kills the ranks that remain when the grace of a Recall is over. When nothing of the ranks of this
+// subtree is left, it tells the parent.
+func (m *Machine) continueRecall() {
+	n := &m.node
+	if m.period == ending || n.stage == nodeRuns || n.stage == nodeRecalled || n.stage == nodeStuck {
+		return
+	}
+	late, alive := m.now >= n.killAt, m.below.Own.Alive > 0
+	switch {
+	case n.stage == nodeStops && (late || !alive), n.stage == nodeReaps && !alive:
+		n.become(nodeEmptying)
+		m.do(EmptyNode{})
+	case n.stage != nodeEmpty && !late:
+		m.do(Wake{n.killAt})
+	}
+	if n.stage != nodeEmpty || m.below.Own.Undrained > 0 || n.fences > 0 {
+		return // a fence that is not over would kill a new start
+	}
+	for l := range subtree.Link(m.below.Children()) {
+		if !m.below.Ended(l) && *m.recalledBy(l) < n.recall {
+			return
+		}
+	}
+	n.become(nodeRecalled)
+	for i := range n.starts {
+		n.starts[i].lacks &^= unfenced | undrained
+	}
+	m.tellRecalled("")
+}
+
+// emptied handles the end of an EmptyNode.
+func (m *Machine) emptied(left string) {
+	switch n := &m.node; {
+	case m.period == ending || n.stage != nodeEmptying:
+	case left != "":
+		n.become(nodeStuck)
+		m.tellRecalled(left)
+	case m.below.Own.Alive > 0:
+		n.become(nodeReaps)
+	default:
+		n.become(nodeEmpty)
+	}
+}
+
+// tellRecalled says that nothing of this subtree's ranks is left, or why some processes cannot be ended.
+func (m *Machine) tellRecalled(why string) {
+	if m.below.Root {
+		m.decide(m.root.director.Recalled(m.node.recall, why))
+	} else {
+		m.send(subtree.Up, wire.Recalled{Serial: m.node.recall, Cause: why})
+	}
+}
+
+// childRecalled handles the answer of a child's subtree to a Recall.
+func (m *Machine) childRecalled(l subtree.Link, answer wire.Recalled) {
+	switch {
+	case answer.Serial < m.node.recall:
+	case answer.Cause != "":
+		m.tellRecalled(answer.Cause)
+	default:
+		*m.recalledBy(l) = answer.Serial
+	}
+}
+
+// recalledBy returns the serial number of the newest Recall that a child has completed, as a pointer for changing it.
+func (m *Machine) recalledBy(l subtree.Link) *uint32 {
+	n := &m.node
+	if missing := int(l) + 1 - len(n.children); missing > 0 {
+		n.children = append(n.children, make([]uint32, missing)...)
+	}
+	return &n.children[l]
+}
+
+// continueRestarts confirms floors, and starts failed ranks of which nothing is left.
+func (m *Machine) continueRestarts() {
+	if serial, news := m.floors.News(); news {
+		if m.below.Root {
+			m.decide(m.root.director.Confirmed(serial))
+		} else {
+			m.send(subtree.Up, wire.FloorSet{Serial: serial})
+		}
+	}
+	n := &m.node
+	if n.failed == 0 || m.period == ending {
+		return
+	}
+	for i := range n.starts {
+		s, rank := &n.starts[i], m.below.Own.First()+job.Slot(i)
+		switch {
+		case s.lacks != failed:
+		case s.stuck != "":
+			m.send(subtree.Up, wire.Respawned{
+				Serial: s.wanted.Serial, First: rank, Count: 1, Code: codeStuck, Cause: s.stuck,
+			})
+			s.lacks |= unordered
+		default:
+			s.lacks = 0
+			n.failed--
+			m.do(Refork{rank, job.StartOf(s.wanted.Epoch)})
+		}
+	}
+}
+
+// codeStuck is the exit code for a rank that cannot be restarted because its old processes cannot be killed.
+const codeStuck = 125
+
+// sendRespawned tells the root that a rank runs. If all ranks of this node were ordered to start together, it waits for
+// the last of them.
+func (m *Machine) sendRespawned(msg wire.Respawned) {
+	n := &m.node
+	if msg.Code == 0 && n.starting > 0 && msg.Serial == n.serial {
+		if n.starting--; n.starting > 0 {
+			return
+		}
+		msg.First, msg.Count = m.below.Own.First(), m.below.Own.Count()
+	}
+	m.send(subtree.Up, msg)
+}
+
+// Rests reports whether this agent waits for the root because its ranks may be restarted. It is called when no process
+// of this node runs. An agent rests if a child's subtree rests or may start ranks, or if it is not the root.
+func (m *Machine) Rests() bool {
+	if m.period != alive || !m.policy.Restarts() {
+		return false
+	}
+	return !m.below.Root || len(m.childrenLeft()) > 0
+}
+
+// childrenLeft returns the children that have not ended.
+func (m *Machine) childrenLeft() (left []subtree.Link) {
+	for l := range subtree.Link(m.below.Children()) {
+		if !m.below.Ended(l) {
+			left = append(left, l)
+		}
+	}
+	return left
+}
+
+// rest tells the parent that nothing of this subtree runs, if that is so. At the root, the job ends then, unless a
+// restart is under way.
+func (m *Machine) rest() {
+	if !m.Rests() || slices.ContainsFunc(m.childrenLeft(), func(l subtree.Link) bool { return !m.below.Resting(l) }) {
+		return
+	}
+	n := &m.node
+	if m.below.Root {
+		if m.root.director.Idle() && m.root.abortAt == 0 {
+			m.do(EndQuietJob{})
+		}
+		return
+	}
+	if serial := m.floors.Taken(); n.rested != int64(serial) {
+		n.rested = int64(serial)
+		m.send(subtree.Up, wire.Rest{Serial: serial})
+	}
+}
+
+// takeOver sets the state of an agent that replaces a lost one: all orders before were for that one.
+func (m *Machine) takeOver(s wire.Standing) {
+	m.floors.Take(s.Serial)
+	m.floors.Here()
+	m.below.Floors.RaiseAll(s.Everyone)
+	for _, f := range s.Floors {
+		m.below.Floors.Raise(f.Rank, 1, f.Epoch)
+	}
+	m.node.recall = s.Recall
+}

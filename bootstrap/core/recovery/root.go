@@ -1,0 +1,136 @@
+package recovery
+
+import (
+	"time"
+
+	"ibrun/bootstrap/core/subtree"
+	"ibrun/bootstrap/wire"
+	"ibrun/internal/job"
+)
+
+// root is the state of the machine that only the root uses.
+type root struct {
+	director Director
+	grace    time.Duration           // of a Recall
+	faults   map[job.Slot]wire.Fault // the last failure of ranks that are restarted, by their first rank
+	abort    wire.Fault              // an abort that may be the consequence of a failure after which all ranks restart
+	abortAt  time.Duration           // time at which abort ends the job; 0 means that there is none
+}
+
+// abortPatience is how long an abort waits for the failure of which it may be a consequence. MPI libraries abort when a
+// peer has died.
+const abortPatience = 300 * time.Millisecond
+
+// rootEvent handles an event of the root.
+func (m *Machine) rootEvent(ev Event) {
+	r := &m.root
+	switch ev := ev.(type) {
+	case Failure:
+		f, of := ev.Fault, Span{ev.Fault.Rank, ev.Fault.Count}
+		if f.What == wire.FaultRollback || m.policy.Rank == RestartAll {
+			m.restartAll(f, of, true, ev.Spawned)
+			return
+		}
+		r.faults[f.Rank] = f
+		m.decide(r.director.Failed(m.now, of, true))
+	case NodeLost:
+		if m.policy.Rank == RestartAll {
+			m.restartAll(ev.Fault, ev.Span, false, ev.Spawned)
+			return
+		}
+		r.faults[ev.Span.First] = ev.Fault
+		m.decide(r.director.Failed(m.now, ev.Span, false))
+	case NodeFenced:
+		m.decide(r.director.Fenced(ev.Span))
+	case Abort:
+		if r.abortAt == 0 && !r.director.Recalls() {
+			r.abort, r.abortAt = ev.Fault, m.now+abortPatience
+			m.do(Wake{r.abortAt})
+		}
+	}
+}
+
+// restartAll restarts all ranks because the ranks of have failed or one of them asks for it. fenced is as in
+// Director.Failed.
+func (m *Machine) restartAll(f wire.Fault, of Span, fenced, spawned bool) {
+	r := &m.root
+	r.faults[of.First] = f
+	r.abort, r.abortAt = wire.Fault{}, 0
+	switch {
+	case spawned:
+		m.giveUp(of, "all ranks were to start again, and jobs that they have spawned run")
+	case m.policy.Agent == Continue && m.losses.known.Len()+m.losses.fresh.Len() > 0:
+		m.giveUp(of, "all ranks were to start again, and some are lost for good")
+	default:
+		m.decide(r.director.FailedAll(m.now, of, Span{Count: m.below.Layout.Ranks()}, !fenced))
+		m.do(ForgetNames{})
+	}
+}
+
+// decide carries out the decisions of the director.
+func (m *Machine) decide(decisions []Decision) {
+	for _, d := range decisions {
+		switch d.Do {
+		case RecallAll:
+			m.recall(wire.Recall{Serial: d.Serial, GraceMs: ms(m.root.grace)})
+		case AnnounceFloor:
+			m.do(Announce{d.Serial, d.Span, d.Epoch})
+		case StartRanks:
+			m.respawn(wire.Respawn{Serial: d.Serial, First: d.Span.First, Count: d.Span.Count, Epoch: d.Epoch})
+		case ReportRestart:
+			m.do(Restarting{Fault: m.root.faults[d.Of.First], All: d.Span != d.Of, Number: d.Number})
+		case GiveUp:
+			m.giveUp(d.Of, d.Why)
+		}
+	}
+}
+
+// giveUp ends the job because failed ranks cannot be restarted.
+func (m *Machine) giveUp(of Span, why string) {
+	f := m.root.faults[of.First]
+	if f.What != wire.FaultFork {
+		f.Cause = Joined(f.Cause, why)
+	}
+	m.do(EndJob{f})
+}
+
+// Joined returns a cause that consists of two parts.
+func Joined(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + "; " + b
+}
+
+// respawned handles the result of a Respawn from a child's subtree.
+func (m *Machine) respawned(msg wire.Respawned) {
+	switch {
+	case !m.below.Root:
+		m.send(subtree.Up, msg)
+		return
+	case m.period == ending:
+		return
+	case msg.Code != 0:
+		f := m.root.faults[msg.First]
+		f.What, f.Rank, f.Count, f.Node = wire.FaultFork, msg.First, msg.Count, m.below.Layout.NodeOf(msg.First)
+		f.Cause = Joined(msg.Cause, "it was to start again after it had failed")
+		f.Status = job.Status{Kind: job.NotRun, Code: msg.Code}
+		m.root.faults[msg.First] = f
+	}
+	m.decide(m.root.director.Respawned(msg.Serial, Span{msg.First, msg.Count}, msg.Cause))
+}
+
+// abortDue ends the job because of an abort that no failure explains.
+func (m *Machine) abortDue() {
+	switch r := &m.root; {
+	case r.abortAt == 0:
+	case m.now < r.abortAt:
+		m.do(Wake{r.abortAt})
+	default:
+		f := r.abort
+		r.abort, r.abortAt = wire.Fault{}, 0
+		if m.period != ending {
+			m.do(EndJob{f})
+		}
+	}
+}
