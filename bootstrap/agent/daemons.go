@@ -2,6 +2,7 @@ package agent
 
 import (
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/core/flow"
 	"ibrun/bootstrap/spawn"
 )
 
@@ -14,22 +15,22 @@ type daemonSet struct {
 // performDaemons does the effects that concern this node's daemons.
 func (l *loop) performDaemons(e core.Effect) {
 	switch e := e.(type) {
-	case core.StartDaemons:
+	case flow.StartDaemons:
 		daemons, n := l.ranks.StartDaemons(e)
 		l.daemons[e.ID] = &daemonSet{daemons, n}
-	case core.KillDaemons:
+	case flow.KillDaemons:
 		if set := l.daemons[e.ID]; set != nil {
 			set.Kill()
 		}
-	case core.TellMember:
+	case flow.TellMember:
 		if set := l.daemons[e.ID]; set != nil {
 			set.Tell(uint32(e.Member), e.Msg)
 		}
-	case core.FeedDaemon:
+	case flow.FeedDaemon:
 		if set := l.daemons[e.ID]; set != nil {
 			set.Feed(e.Stdin)
 		}
-	case core.ResumeDaemon:
+	case flow.ResumeDaemon:
 		if set := l.daemons[e.ID]; set != nil {
 			set.Resume(e.Number, e.Stream)
 		}
@@ -37,7 +38,7 @@ func (l *loop) performDaemons(e core.Effect) {
 }
 
 // daemonExited forgets the daemons of an order when the last one has ended.
-func (l *loop) daemonExited(ev core.DaemonExited) {
+func (l *loop) daemonExited(ev flow.DaemonExited) {
 	if set := l.daemons[ev.ID]; set != nil {
 		if set.left--; set.left == 0 {
 			delete(l.daemons, ev.ID)

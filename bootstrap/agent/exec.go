@@ -9,7 +9,7 @@ import (
 
 	"ibrun/bootstrap/control"
 	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/core/daemons"
+	"ibrun/bootstrap/core/flow"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/hostlist"
 	"ibrun/internal/job"
@@ -22,12 +22,12 @@ type exec struct {
 
 	mu    sync.Mutex
 	queue []wire.DaemonOutput
-	over  *core.DaemonsOver
+	over  *flow.DaemonsOver
 	reads bool // it is one daemon, which reads what the caller sends
 	sessionSide
 }
 
-func (x *exec) take() (queue []wire.DaemonOutput, over *core.DaemonsOver) {
+func (x *exec) take() (queue []wire.DaemonOutput, over *flow.DaemonsOver) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	queue, x.queue = x.queue, nil
@@ -48,7 +48,7 @@ func (c *controlSide) update(id uint32, change func(x *exec)) {
 }
 
 // over tells the caller that all daemons of an order have ended, and forgets the order.
-func (c *controlSide) over(e core.DaemonsOver) {
+func (c *controlSide) over(e flow.DaemonsOver) {
 	c.update(e.ID, func(x *exec) {
 		x.over = &e
 		delete(c.execs, e.ID)
@@ -77,7 +77,7 @@ func (c *controlSide) exec(r caller) {
 		}
 	}
 	c.follow(r, func(ticket uint32) core.Event {
-		return core.DaemonsAsked{ID: ticket, PerRank: r.PerRank, Hosts: hosts, Argv: r.Command}
+		return flow.DaemonsAsked{ID: ticket, PerRank: r.PerRank, Hosts: hosts, Argv: r.Command}
 	})
 }
 
@@ -89,7 +89,7 @@ func (c *controlSide) follow(r caller, order func(ticket uint32) core.Event) {
 	defer c.attached.Done()
 	ticket, x := c.tickets.Add(1), newExec()
 	if r.Verb == "pipe" || r.Verb == "gdb" {
-		x.reads, x.room = true, daemons.InputCredit
+		x.reads, x.room = true, flow.InputCredit
 	}
 	c.mu.Lock()
 	c.execs[ticket] = x
@@ -106,7 +106,7 @@ func (c *controlSide) follow(r caller, order func(ticket uint32) core.Event) {
 	c.mu.Unlock()
 	x.leave()
 	if !kept {
-		c.loop.post(core.DaemonsLeft{ID: ticket})
+		c.loop.post(flow.DaemonsLeft{ID: ticket})
 		c.checkTool()
 	}
 }
@@ -134,7 +134,7 @@ func (c *controlSide) passDaemons(r caller, ticket uint32, x *exec) (ended bool)
 			if r.put(control.Response{Output: output}) != nil {
 				return false
 			}
-			c.loop.post(core.DaemonsTaken{ID: ticket, N: uint32(len(m.Data))})
+			c.loop.post(flow.DaemonsTaken{ID: ticket, N: uint32(len(m.Data))})
 		}
 		switch {
 		case over != nil && over.Refused != "":
@@ -168,7 +168,7 @@ func howEnded(s job.Status) string {
 }
 
 // ends is how daemons have ended, for their caller.
-func (c *controlSide) ends(e *core.DaemonsOver, perRank bool) *control.Ends {
+func (c *controlSide) ends(e *flow.DaemonsOver, perRank bool) *control.Ends {
 	ends := &control.Ends{Daemons: e.Daemons, Over: e.Over, Lost: e.Lost, Code: int(e.Code), More: e.More,
 		Dropped: e.Dropped}
 	for f := range e.Failed.All() {

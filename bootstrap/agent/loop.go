@@ -59,7 +59,7 @@ type loop struct {
 	reaped   bool                  // a reaper started this agent
 	handed   bool                  // after the message Join, this agent passed its link to another agent, and ends
 	looks    *spawn.Looks          // nil until the first query about the ranks of this node
-	daemons  map[uint32]*daemonSet // keyed by the ID of core.StartDaemons
+	daemons  map[uint32]*daemonSet // keyed by the ID of flow.StartDaemons
 }
 
 func newLoop(ctx context.Context, cfg core.Config) *loop {

@@ -8,6 +8,7 @@ import (
 	"ibrun/bootstrap/clients/pmi"
 	"ibrun/bootstrap/clients/pmixserver"
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/core/flow"
 	"ibrun/bootstrap/spawn"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/proc"
@@ -86,7 +87,7 @@ func (l *loop) performRanks(e core.Effect) bool {
 		go func() { l.post(core.Swept{Left: spawn.Unkillable(l.ranks.Sweep(e.Most, keep))}) }()
 	case core.Inspect:
 		l.inspect(e)
-	case core.StartDaemons, core.KillDaemons, core.ResumeDaemon, core.FeedDaemon, core.TellMember:
+	case flow.StartDaemons, flow.KillDaemons, flow.ResumeDaemon, flow.FeedDaemon, flow.TellMember:
 		l.performDaemons(e)
 	case core.CCSOrdered:
 		l.obeyCharm(l.charm.Request(e.ID, e.Rank, e.Request))

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/core/flow"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
@@ -12,7 +13,7 @@ import (
 
 // pipe starts a daemon, and sends its output to the caller until the daemon has ended.
 func (c *controlSide) pipe(r caller, ranks rankwire.SlotSpans) {
-	order := core.DaemonsAsked{PerRank: true, Argv: r.Command, Input: wire.ReadsPipe}
+	order := flow.DaemonsAsked{PerRank: true, Argv: r.Command, Input: wire.ReadsPipe}
 	if r.Verb == "gdb" {
 		order.Input = wire.DebugsByPipe
 		if r.Window != nil {
@@ -56,7 +57,7 @@ func (c *controlSide) input(r caller) {
 	case len(in.Data) > wire.MaxData || len(in.Data) == 0 && !in.EOF && in.Window == job.Window{}:
 		why = "input has 1 to 32768 bytes, or it is the last"
 	default:
-		why = c.sendWhenRoom(x, uint32(len(in.Data)), core.DaemonFed{ID: r.Session, Stdin: in}, r.gone)
+		why = c.sendWhenRoom(x, uint32(len(in.Data)), flow.DaemonFed{ID: r.Session, Stdin: in}, r.gone)
 	}
 	r.done(why)
 }

@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/core/flow"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/job"
 	"ibrun/internal/proc"
@@ -86,15 +87,15 @@ func (r *rootSide) perform(l *loop, e core.Effect) {
 		r.control.changes.pass(e.ID, e)
 	case core.JobResized:
 		r.resized(e)
-	case core.DaemonsPrinted:
+	case flow.DaemonsPrinted:
 		r.control.update(e.ID, func(x *exec) { x.queue = append(x.queue, e.DaemonOutput) })
-	case core.DaemonsOver:
+	case flow.DaemonsOver:
 		r.control.over(e)
-	case core.SessionOpened:
+	case flow.SessionOpened:
 		r.control.update(e.ID, func(x *exec) { x.opened = e.On })
-	case core.SessionReceived:
+	case flow.SessionReceived:
 		r.control.received(e)
-	case core.SessionRoom:
+	case flow.SessionRoom:
 		r.control.update(e.ID, func(x *exec) { x.addRoom(e.N) })
 	case core.SweepNode:
 		l.sweepNode(e)

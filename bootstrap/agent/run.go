@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/core/flow"
 	"ibrun/bootstrap/remote"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/job"
@@ -77,7 +78,7 @@ func (l *loop) translate(got any) {
 			return
 		}
 		l.hear(got)
-	case core.DaemonExited:
+	case flow.DaemonExited:
 		l.daemonExited(got)
 		l.hear(got)
 	case core.RankFrame, core.RankExited, core.RankDrained:

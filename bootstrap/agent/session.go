@@ -5,12 +5,13 @@ import (
 
 	"ibrun/bootstrap/control"
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/core/flow"
 	"ibrun/bootstrap/wire/rankwire"
 )
 
 // sessionSide is what a caller with a session has besides output and ends.
 type sessionSide struct {
-	opened  []core.MembersOn
+	opened  []flow.MembersOn
 	pieces  []rankwire.ToolPiece
 	room    int64         // of what may be sent to member 0
 	roomed  chan struct{} // capacity 1: there is more
@@ -31,10 +32,10 @@ func (s *sessionSide) addRoom(n uint32) {
 
 // received queues a piece of a message of member 0 for the caller of the session. If the session goes on without its
 // caller, received acknowledges and drops the piece, so that member 0 does not wait.
-func (c *controlSide) received(e core.SessionReceived) {
+func (c *controlSide) received(e flow.SessionReceived) {
 	c.update(e.ID, func(x *exec) {
 		if x.kept {
-			c.loop.hear(core.SessionTaken{ID: e.ID, N: e.Data.Cost()})
+			c.loop.hear(flow.SessionTaken{ID: e.ID, N: e.Data.Cost()})
 		} else {
 			x.pieces = append(x.pieces, e.Data)
 		}
@@ -61,21 +62,21 @@ func (c *controlSide) passSession(ticket uint32, x *exec, put func(control.Respo
 		if err := put(control.Response{ToolResponse: control.ToolResponse{Message: m}}); err != nil {
 			return err
 		}
-		c.loop.post(core.SessionTaken{ID: ticket, N: p.Cost()})
+		c.loop.post(flow.SessionTaken{ID: ticket, N: p.Cost()})
 	}
 	return nil
 }
 
 // begin starts the members of a session, and sends their reports to the caller.
 func (c *controlSide) begin(r caller) {
-	var on []core.MembersOn
+	var on []flow.MembersOn
 	for _, m := range r.On {
-		on = append(on, core.MembersOn{Host: m.Host, Count: m.Count})
+		on = append(on, flow.MembersOn{Host: m.Host, Count: m.Count})
 	}
 	perRank := r.PerRank
 	r.PerRank = false // members have numbers of their own
 	c.follow(r, func(ticket uint32) core.Event {
-		return core.SessionAsked{ID: ticket, On: on, PerRank: perRank, Argv: r.Command, Env: r.Env}
+		return flow.SessionAsked{ID: ticket, On: on, PerRank: perRank, Argv: r.Command, Env: r.Env}
 	})
 }
 
@@ -89,7 +90,7 @@ func (c *controlSide) send(x *exec, r caller) string {
 	case len(r.Data) > rankwire.MaxToolPiece || len(r.Data) == 0 && !r.Last:
 		return "a piece of a message has 1 to 32768 bytes, or it is the last"
 	}
-	return c.sendWhenRoom(x, piece.Cost(), core.SessionSent{ID: r.Session, Data: piece}, r.gone)
+	return c.sendWhenRoom(x, piece.Cost(), flow.SessionSent{ID: r.Session, Data: piece}, r.gone)
 }
 
 // sendWhenRoom gives the core what a caller sends, as soon as there is room on the way.

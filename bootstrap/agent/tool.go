@@ -11,6 +11,7 @@ import (
 
 	"ibrun/bootstrap/control"
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/core/flow"
 	"ibrun/bootstrap/spawn"
 	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
@@ -118,7 +119,7 @@ func (c *controlSide) answerTool(r caller) {
 		case r.Verb == "send":
 			why = c.send(x, r)
 		default:
-			c.loop.post(core.DaemonsKept{ID: r.Session})
+			c.loop.post(flow.DaemonsKept{ID: r.Session})
 		}
 	}
 	r.done(why)

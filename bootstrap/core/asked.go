@@ -44,10 +44,10 @@ type Missing struct {
 	Signal uint8 // that ends the job; 0: its time is up
 }
 
-func (Asked) event()     {}
-func (Inspected) event() {}
-func (Inspect) effect()  {}
-func (Answered) effect() {}
+func (Asked) IsEvent()     {}
+func (Inspected) IsEvent() {}
+func (Inspect) IsEffect()  {}
+func (Answered) IsEffect() {}
 
 // ownLook is the question that the root asks by itself, once.
 type ownLook struct {

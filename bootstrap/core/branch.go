@@ -119,12 +119,12 @@ func (c *Core) happen(l Link, e child.Event, cause any) {
 		panic(fmt.Sprintf("child %d, %v, event %#x: %s", l, k.Child, e, why))
 	}
 	for _, a := range k.Step(e) {
-		c.perform(l, a, cause)
+		c.act(l, a, cause)
 	}
 }
 
-// perform performs one action for a child, after the child has entered its new state.
-func (c *Core) perform(l Link, a child.Action, cause any) {
+// act performs one action for a child, after the child has entered its new state.
+func (c *Core) act(l Link, a child.Action, cause any) {
 	switch k := &c.children[l]; a {
 	case child.OpenSession:
 		c.openSession(l)
@@ -158,7 +158,7 @@ func (c *Core) perform(l Link, a child.Action, cause any) {
 	case child.YieldNodes:
 		k.part = nil
 	case child.KeepPlace:
-		c.daemonsOfChildEnded(l, false)
+		c.perform(c.tools.ChildEnded(l, false))
 		c.below.Rest(l, false)
 		c.tellRecovery(recovery.ChildVacant{Child: l})
 	case child.TakePlace:
@@ -172,7 +172,7 @@ func (c *Core) perform(l Link, a child.Action, cause any) {
 		c.adoptBelow(l)
 	case child.NoteLoss:
 		k.loss, k.heard = cause.(LinkLost), k.received
-		c.daemonsOfChildEnded(l, false)
+		c.perform(c.tools.ChildEnded(l, false))
 	case child.NoteFailure: // the duration of its link to the lost agent is unknown
 		k.loss = LinkLost{Link: l, Cause: recovery.Joined(k.loss.Cause, endOf(cause)), Tail: cause.(ChildFailed).Tail}
 		k.heard = c.now
@@ -269,7 +269,7 @@ func (c *Core) remove(l Link) {
 	c.doBulk(c.bulk.ChildEnded())
 	c.doTables(c.tables.ChildEnded())
 	c.doQueries(c.queries.ChildEnded(l))
-	c.daemonsOfChildEnded(l, exited)
+	c.perform(c.tools.ChildEnded(l, exited))
 	c.doLookups(c.lookups.NoTableBelow(c.now, l))
 }
 

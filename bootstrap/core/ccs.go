@@ -18,10 +18,10 @@ type CCSOrdered struct{ wire.CCSRequest }
 // CCSAnswered answers a CCSAsked.
 type CCSAnswered struct{ wire.CCSReply }
 
-func (CCSAsked) event()     {}
-func (CCSReplied) event()   {}
-func (CCSOrdered) effect()  {}
-func (CCSAnswered) effect() {}
+func (CCSAsked) IsEvent()     {}
+func (CCSReplied) IsEvent()   {}
+func (CCSOrdered) IsEffect()  {}
+func (CCSAnswered) IsEffect() {}
 
 // ccsDown passes a request on.
 func (c *Core) ccsDown(m wire.CCSRequest) {

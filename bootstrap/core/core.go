@@ -9,7 +9,7 @@
 //
 // The core itself handles launch, end and failure. The table of package child gives the actions for each child, and
 // branch.go performs them. All other functions of an agent are in components, which are packages below this one or
-// types in them: lookup (with bulk, pairs and names), collective, queries, daemons, sessions. Each component has its
+// types in them: lookup (with bulk, pairs and names), collective, queries, flow. Each component has its
 // own state, receives events and returns effects. The components share the state of ranks and children in subtree,
 // which only the core changes. verify.go checks each frame first, and asks the component that will receive it. Then
 // step.go or rankframe.go passes the frame to its component. parts.go converts the effects of the component into
@@ -20,11 +20,10 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core/collective"
-	"ibrun/bootstrap/core/daemons"
+	"ibrun/bootstrap/core/flow"
 	"ibrun/bootstrap/core/lookup"
 	"ibrun/bootstrap/core/queries"
 	"ibrun/bootstrap/core/recovery"
-	"ibrun/bootstrap/core/sessions"
 	"ibrun/bootstrap/core/subtree"
 	"ibrun/bootstrap/tree"
 	"ibrun/bootstrap/wire/frame"
@@ -97,7 +96,7 @@ type Core struct {
 	times    times
 	ranks    ranks
 	managed  managed
-	flow     flow
+	flow     output
 	input    input
 	finish   finish
 	root     root
@@ -111,10 +110,8 @@ type Core struct {
 	tables      lookup.Bulk // bulk fetches of addresses
 	pairs       lookup.Pairs
 	queries     queries.Queries
-	daemons     daemons.Daemons
+	tools       flow.Tools
 	resizing    resizing
-	sessions    sessions.Sessions
-	held        []Event      // events of daemons, which are handled when the ranks of this node run
 	names       lookup.Names // used at the root only
 	tally       job.Tally    // counts of the core itself; the method counted adds those of its components
 }
@@ -134,7 +131,7 @@ func New(cfg Config) *Core {
 	c.bulk, c.tables = lookup.NewBulk(&c.below), lookup.NewBulk(&c.below)
 	c.pairs = lookup.NewPairs(&c.below.Own)
 	c.queries = queries.New(&c.below)
-	c.sessions = sessions.New(cfg.Root)
+	c.tools = flow.New(&c.below)
 	c.names = lookup.NewNames(cfg.HasSpawner)
 	c.recovery = recovery.New(&c.below)
 	c.clock.linked = !cfg.Root
@@ -153,5 +150,5 @@ func (c *Core) send(to Link, m frame.Message) {
 		return
 	}
 	l.sent = c.now
-	c.do(Send{to, m})
+	c.do(Send{To: to, Msg: m})
 }

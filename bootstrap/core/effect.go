@@ -3,6 +3,7 @@ package core
 import (
 	"time"
 
+	"ibrun/bootstrap/core/subtree"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/bootstrap/wire/rankwire"
@@ -10,14 +11,11 @@ import (
 )
 
 // Effect is something the driver must do, in the order given.
-type Effect interface{ effect() }
+type Effect = subtree.Effect
 
 // Send puts a message on a link. Output and Exit keep their order; other
 // messages may overtake them.
-type Send struct {
-	To  Link
-	Msg frame.Message
-}
+type Send = subtree.Send
 
 // StartChild opens a session. The driver answers ChildUp or ChildFailed, once.
 type StartChild struct {
@@ -255,39 +253,38 @@ type Outcome struct {
 	Times      []job.NodeTimes // of a launch that was not completed: what is known of it
 }
 
-func (Send) effect()            {}
-func (StartChild) effect()      {}
-func (ObserveSessions) effect() {}
-func (JoinChild) effect()       {}
-func (CloseLink) effect()       {}
-func (Fork) effect()            {}
-func (Resume) effect()          {}
-func (SignalRanks) effect()     {}
-func (StopRanks) effect()       {}
-func (ContinueRanks) effect()   {}
-func (KillRanks) effect()       {}
-func (Sweep) effect()           {}
-func (Fence) effect()           {}
-func (Refork) effect()          {}
-func (Renew) effect()           {}
-func (EmptyNode) effect()       {}
-func (SweepJob) effect()        {}
-func (SweepNode) effect()       {}
-func (Feed) effect()            {}
-func (SendRank) effect()        {}
-func (Connect) effect()         {}
-func (ReadBulk) effect()        {}
-func (BulkFetched) effect()     {}
-func (SetTimer) effect()        {}
-func (Probe) effect()           {}
-func (Finish) effect()          {}
-func (Leave) effect()           {}
-func (ReadStdin) effect()       {}
-func (Write) effect()           {}
-func (Suspend) effect()         {}
-func (Report) effect()          {}
-func (StartJob) effect()        {}
-func (SignalJobs) effect()      {}
-func (AnswerJob) effect()       {}
-func (AskParent) effect()       {}
-func (Done) effect()            {}
+func (StartChild) IsEffect()      {}
+func (ObserveSessions) IsEffect() {}
+func (JoinChild) IsEffect()       {}
+func (CloseLink) IsEffect()       {}
+func (Fork) IsEffect()            {}
+func (Resume) IsEffect()          {}
+func (SignalRanks) IsEffect()     {}
+func (StopRanks) IsEffect()       {}
+func (ContinueRanks) IsEffect()   {}
+func (KillRanks) IsEffect()       {}
+func (Sweep) IsEffect()           {}
+func (Fence) IsEffect()           {}
+func (Refork) IsEffect()          {}
+func (Renew) IsEffect()           {}
+func (EmptyNode) IsEffect()       {}
+func (SweepJob) IsEffect()        {}
+func (SweepNode) IsEffect()       {}
+func (Feed) IsEffect()            {}
+func (SendRank) IsEffect()        {}
+func (Connect) IsEffect()         {}
+func (ReadBulk) IsEffect()        {}
+func (BulkFetched) IsEffect()     {}
+func (SetTimer) IsEffect()        {}
+func (Probe) IsEffect()           {}
+func (Finish) IsEffect()          {}
+func (Leave) IsEffect()           {}
+func (ReadStdin) IsEffect()       {}
+func (Write) IsEffect()           {}
+func (Suspend) IsEffect()         {}
+func (Report) IsEffect()          {}
+func (StartJob) IsEffect()        {}
+func (SignalJobs) IsEffect()      {}
+func (AnswerJob) IsEffect()       {}
+func (AskParent) IsEffect()       {}
+func (Done) IsEffect()            {}

@@ -75,7 +75,7 @@ func (c *Core) end(m wire.End) {
 		}
 		c.happen(Link(i), e, m)
 	}
-	c.daemonsClosed()
+	c.toolsClosed()
 	if c.below.Own.Alive > 0 {
 		c.ranks.stopped = true
 		if wasStopped {
@@ -113,7 +113,7 @@ func (c *Core) checkDeadlines() {
 	c.checkWait()
 	c.doLookups(c.lookups.Due(c.now))
 	c.doQueries(c.queries.Due(c.now))
-	c.doDaemons(c.daemons.Due(c.now))
+	c.perform(c.tools.Due(c.now))
 	c.queue.askBack(c)
 	if f.leaveAt > 0 && c.stage != ending {
 		if c.now < f.leaveAt {
@@ -164,7 +164,7 @@ func (c *Core) checkExit() {
 		!c.flow.empty() || c.rests() || f.childrenEnded < len(c.children) {
 		return
 	}
-	if !c.daemonsClosed() && c.root.asked <= 1 {
+	if !c.toolsClosed() && c.root.asked <= 1 {
 		return
 	}
 	if c.cfg.Root {
@@ -231,7 +231,7 @@ func coarser(runs wire.Endings) wire.Endings {
 func (c *Core) orphaned(silent bool) {
 	c.clock.linked = false
 	c.flow.discarding = true
-	c.daemonsOrphaned()
+	c.perform(c.tools.ParentLost())
 	if silent && c.job != nil && c.job.Launch.Restarts { // others may take the ranks' place soon
 		c.end(wire.End{Signal: sigKill})
 		return

@@ -17,7 +17,7 @@ type Link = subtree.Link
 const Up = subtree.Up
 
 // Event is something that happened to an agent.
-type Event interface{ event() }
+type Event = subtree.Event
 
 // Frame is a message that came over a link.
 type Frame struct {
@@ -239,44 +239,44 @@ type ParentAnswered struct{ Name rankwire.Name }
 // Interrupted is a signal to the root.
 type Interrupted struct{ Signal uint8 }
 
-func (Frame) event()            {}
-func (Opened) event()           {}
-func (ChildUp) event()          {}
-func (ChildPhase) event()       {}
-func (SessionsObserved) event() {}
-func (ChildFailed) event()      {}
-func (LinkLost) event()         {}
-func (JoinRefused) event()      {}
-func (Relinked) event()         {}
-func (ForkDone) event()         {}
-func (RankOutput) event()       {}
-func (RankExited) event()       {}
-func (RankDrained) event()      {}
-func (RankFenced) event()       {}
-func (Respawned) event()        {}
-func (NodeEmptied) event()      {}
-func (RankFrame) event()        {}
-func (MPIFindings) event()      {}
-func (RankInputRead) event()    {}
-func (BulkRequested) event()    {}
-func (BulkRead) event()         {}
-func (RankInputClosed) event()  {}
-func (Killed) event()           {}
-func (Swept) event()            {}
-func (JobSwept) event()         {}
-func (NodeSwept) event()        {}
-func (Placed) event()           {}
-func (Notice) event()           {}
-func (ReaperLost) event()       {}
-func (EndRequested) event()     {}
-func (Tick) event()             {}
-func (Probed) event()           {}
-func (Begin) event()            {}
-func (StdinRead) event()        {}
-func (Wrote) event()            {}
-func (SinkFailed) event()       {}
-func (JobAnswered) event()      {}
-func (JobAsked) event()         {}
-func (JobEnded) event()         {}
-func (ParentAnswered) event()   {}
-func (Interrupted) event()      {}
+func (Frame) IsEvent()            {}
+func (Opened) IsEvent()           {}
+func (ChildUp) IsEvent()          {}
+func (ChildPhase) IsEvent()       {}
+func (SessionsObserved) IsEvent() {}
+func (ChildFailed) IsEvent()      {}
+func (LinkLost) IsEvent()         {}
+func (JoinRefused) IsEvent()      {}
+func (Relinked) IsEvent()         {}
+func (ForkDone) IsEvent()         {}
+func (RankOutput) IsEvent()       {}
+func (RankExited) IsEvent()       {}
+func (RankDrained) IsEvent()      {}
+func (RankFenced) IsEvent()       {}
+func (Respawned) IsEvent()        {}
+func (NodeEmptied) IsEvent()      {}
+func (RankFrame) IsEvent()        {}
+func (MPIFindings) IsEvent()      {}
+func (RankInputRead) IsEvent()    {}
+func (BulkRequested) IsEvent()    {}
+func (BulkRead) IsEvent()         {}
+func (RankInputClosed) IsEvent()  {}
+func (Killed) IsEvent()           {}
+func (Swept) IsEvent()            {}
+func (JobSwept) IsEvent()         {}
+func (NodeSwept) IsEvent()        {}
+func (Placed) IsEvent()           {}
+func (Notice) IsEvent()           {}
+func (ReaperLost) IsEvent()       {}
+func (EndRequested) IsEvent()     {}
+func (Tick) IsEvent()             {}
+func (Probed) IsEvent()           {}
+func (Begin) IsEvent()            {}
+func (StdinRead) IsEvent()        {}
+func (Wrote) IsEvent()            {}
+func (SinkFailed) IsEvent()       {}
+func (JobAnswered) IsEvent()      {}
+func (JobAsked) IsEvent()         {}
+func (JobEnded) IsEvent()         {}
+func (ParentAnswered) IsEvent()   {}
+func (Interrupted) IsEvent()      {}

@@ -38,9 +38,9 @@ type ResizeTold struct {
 // JobResized says that the job has another layout.
 type JobResized struct{ Job *job.Job }
 
-func (ResizeAsked) event() {}
-func (ResizeTold) effect() {}
-func (JobResized) effect() {}
+func (ResizeAsked) IsEvent() {}
+func (ResizeTold) IsEffect() {}
+func (JobResized) IsEffect() {}
 
 type growStep uint8
 

@@ -24,7 +24,7 @@ type NodeSignal struct {
 	Direct bool // it was sent to this agent, and so to the ranks, too
 }
 
-func (NodeSignal) event() {}
+func (NodeSignal) IsEvent() {}
 
 const (
 	sigUsr1 = 10

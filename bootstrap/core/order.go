@@ -75,7 +75,7 @@ func (c *Core) order(m frame.Message) {
 		c.doQueries(c.queries.Ask(c.now, m.ID, m.Question))
 	case wire.Daemons, wire.DaemonGrant, wire.DaemonsEnd, wire.DaemonInput, wire.Session, wire.SessionRelease,
 		wire.SessionPiece, wire.SessionRoom:
-		c.daemonOrder(m)
+		c.perform(c.tools.FromParent(c.toolPlace(), m))
 	case wire.CCSRequest:
 		c.ccsDown(m)
 	case wire.End:

@@ -27,8 +27,8 @@ type chunk struct {
 	again  bool   // it was sent before
 }
 
-// flow is output on its way to the root.
-type flow struct {
+// output is output of ranks on its way to the root.
+type output struct {
 	queue      []chunk
 	head       int
 	credit     int // bytes that may be passed on
@@ -37,11 +37,11 @@ type flow struct {
 	truncated  uint64
 }
 
-func (f *flow) open(children int) {
+func (f *output) open(children int) {
 	f.window = min(max(creditTotal/max(children, 1), creditLeast), creditMost)
 }
 
-func (f *flow) push(c chunk) {
+func (f *output) push(c chunk) {
 	if f.head > 64 && f.head > len(f.queue)/2 {
 		n := copy(f.queue, f.queue[f.head:])
 		clear(f.queue[n:])
@@ -50,7 +50,7 @@ func (f *flow) push(c chunk) {
 	f.queue = append(f.queue, c)
 }
 
-func (f *flow) empty() bool { return f.head == len(f.queue) }
+func (f *output) empty() bool { return f.head == len(f.queue) }
 
 // pumpOutput passes on what credit allows, oldest first.
 func (c *Core) pumpOutput() {

@@ -23,7 +23,7 @@ func TestOutputQueueKeepsItsSize(t *testing.T) {
 			continue
 		}
 		require.Equal(t, []Effect{
-			Send{Up, wire.Output{Stream: 1, Data: []byte{byte(i - waiting)}}}, Resume{Stream: 1},
+			Send{To: Up, Msg: wire.Output{Stream: 1, Data: []byte{byte(i - waiting)}}}, Resume{Stream: 1},
 		}, c.Step(0, Frame{Up, wire.Grant{N: 1}}))
 	}
 	require.Less(t, cap(c.flow.queue), 8*waiting)

@@ -3,7 +3,9 @@ package core
 import (
 	"ibrun/bootstrap/core/child"
 	"ibrun/bootstrap/core/collective"
+	"ibrun/bootstrap/core/flow"
 	"ibrun/bootstrap/core/lookup"
+	"ibrun/bootstrap/core/subtree"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
@@ -11,6 +13,54 @@ import (
 
 // What the parts of the core want done, in the core's own effects. The lists are cleared, since a
 // part keeps its list and the values in it may be large.
+
+// perform performs the effects of a part. An effect that is not listed is one of the driver.
+func (c *Core) perform(effects []Effect) {
+	for _, e := range effects {
+		switch e := e.(type) {
+		case Send:
+			c.send(e.To, e.Msg)
+		case subtree.Wake:
+			c.wakeAt(e.At)
+		case flow.Violation:
+			c.distrust(Up, e.Msg, e.Rule)
+		default:
+			c.do(e)
+		}
+	}
+	clear(effects)
+}
+
+// toolPlace returns the state of this agent for its tools.
+func (c *Core) toolPlace() flow.Place {
+	return flow.Place{
+		Now: c.now, Host: c.cfg.Host, Index: c.ranks.index, Running: c.stage == running, Forked: c.starts.forked,
+		Settled: func(l Link) bool { return c.children[l].In(child.Settled) }, HostOf: c.hostOf,
+	}
+}
+
+// hostOf returns the host of a node of a part, at the root. Only their parents know the spares that replaced a node.
+func (c *Core) hostOf(p job.Part, k int) string {
+	if len(c.root.members.replaced) > 0 {
+		node, _ := c.nodeAt(p.First + job.NodeIndex(k))
+		return node.Host
+	}
+	return p.Nodes.At(k).Host
+}
+
+// heldTools lets orders go on that have waited for the ranks of this node.
+func (c *Core) heldTools() {
+	if c.tools.Waits() {
+		c.perform(c.tools.Ready(c.toolPlace()))
+	}
+}
+
+// toolsClosed ends the daemons, since the job does here, and reports whether none is left.
+func (c *Core) toolsClosed() bool {
+	c.heldTools()
+	c.perform(c.tools.Close(c.toolPlace()))
+	return c.tools.Open() == 0
+}
 
 func (c *Core) doBulk(effects []lookup.BulkEffect) {
 	var nothing uint32 // a fence for which there is nothing, since no rank has started; after the others

@@ -197,7 +197,7 @@ func (c *Core) relinked(ev Relinked) {
 		c.flow.credit = 0
 	}
 	c.lookups.ParentLost()
-	c.daemonsOrphaned()
+	c.perform(c.tools.ParentLost())
 }
 
 // resumed tells the new parent what is here, and repeats what the old one may have taken with it.
@@ -223,7 +223,7 @@ func (c *Core) resumed(m wire.Resume) {
 	}
 	for _, respawned := range r.respawned {
 		c.clock.up.sent = c.now
-		c.do(Send{Up, respawned})
+		c.do(Send{To: Up, Msg: respawned})
 	}
 	if serial := c.recovery.FloorConfirmed(); serial > 0 {
 		c.send(Up, wire.FloorSet{Serial: serial})

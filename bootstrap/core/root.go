@@ -41,7 +41,6 @@ type root struct {
 	sweeps    nodeSweeps
 	told      []told
 	asking    asking
-	daemons   tickets
 	growing   growing
 }
 

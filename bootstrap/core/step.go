@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core/child"
+	"ibrun/bootstrap/core/flow"
 	"ibrun/bootstrap/core/lookup"
 	"ibrun/bootstrap/core/recovery"
 	"ibrun/bootstrap/wire"
@@ -144,12 +145,10 @@ func (c *Core) apply(ev Event) {
 		c.ccsUp(ev.CCSReply)
 	case ResizeAsked:
 		c.resizeAsked(ev)
-	case DaemonsAsked, DaemonsTaken, DaemonsLeft, DaemonOutput, DaemonExited:
-		c.daemonEvent(ev)
-	case DaemonFed, DaemonInputRead, DaemonInputClosed:
-		c.daemonInput(ev)
-	case SessionAsked, SessionSent, SessionTaken, DaemonsKept, MemberFrame:
-		c.sessionEvent(ev)
+	case flow.DaemonsAsked, flow.DaemonsTaken, flow.DaemonsLeft, flow.DaemonsKept, flow.DaemonOutput, flow.DaemonExited,
+		flow.DaemonFed, flow.DaemonInputRead, flow.DaemonInputClosed, flow.SessionAsked, flow.SessionSent,
+		flow.SessionTaken, flow.MemberFrame:
+		c.perform(c.tools.Step(c.toolPlace(), ev))
 	}
 }
 
@@ -240,16 +239,14 @@ func (c *Core) frame(from Link, m frame.Message) {
 		}
 	case wire.Reply:
 		c.doQueries(c.queries.Answered(from, m.ID, m.Standings))
-	case wire.DaemonOutput, wire.DaemonsEnded, wire.DaemonRoom:
-		c.daemonsBelow(from, m)
+	case wire.DaemonOutput, wire.DaemonsEnded, wire.DaemonRoom, wire.SessionCollect, wire.SessionPiece, wire.SessionRoom:
+		c.perform(c.tools.FromChild(from, m))
 	case wire.CCSReply:
 		c.ccsUp(m)
 	case wire.Departed:
 		k.left, k.leaving = k.left.Add(k.leaving...), nil
 	case rankwire.Follow:
 		c.followUp(m)
-	case wire.SessionCollect, wire.SessionPiece, wire.SessionRoom:
-		c.sessionBelow(from, m)
 	case wire.Exit:
 		e := child.ExitCame
 		if c.repairs() {
@@ -267,7 +264,7 @@ func (c *Core) settle() {
 	c.startMore()
 	c.checkReady()
 	c.applyEarly()
-	c.heldDaemons()
+	c.heldTools()
 	c.tellRecovery(recovery.Settle{})
 	c.pumpOutput()
 	c.pumpInput()

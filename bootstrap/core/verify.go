@@ -90,20 +90,14 @@ func (c *Core) childLies(l Link, m frame.Message) (lie string) {
 		return lieIf(m.Serial > c.recovery.Floor() || !k.hasRanks(m.First, m.Count), "of another's ranks")
 	case wire.Reply:
 		return c.queries.Lie(m.ID, m.Standings, k.hasRanks)
-	case wire.DaemonOutput:
-		return lieIf(!c.ownsDaemon(l, m.ID, m.Number), "of another's") + c.daemons.LieOfOutput(l, m.ID, len(m.Data))
-	case wire.DaemonsEnded:
-		return c.daemons.LieOfEnds(l, m.ID, m.DaemonEnds, func(n uint32) bool { return c.ownsDaemon(l, m.ID, n) })
-	case wire.DaemonRoom:
-		return c.daemons.LieOfRoom(l, m.ID, int(m.N))
+	case wire.DaemonOutput, wire.DaemonsEnded, wire.DaemonRoom, wire.SessionCollect, wire.SessionPiece, wire.SessionRoom:
+		return c.tools.ChildLie(l, m, k.hasDaemon)
 	case wire.CCSReply:
 		return lieIf(!k.hasRanks(m.Rank, 1), "of another's rank")
 	case rankwire.Follow:
 		return lieIf(!k.hasRanks(c.job.Layout.Slot(0), 1), "of another's rank")
 	case wire.Departed:
 		return lieIf(len(k.leaving) == 0, "of nodes that did not leave")
-	case wire.SessionCollect, wire.SessionPiece, wire.SessionRoom:
-		return c.sessionLies(l, m)
 	case wire.Exit:
 		return lieIf(!areAll(m.Runs, k.part) && (k.before == nil || !areAll(m.Runs, k.before)), "of other ranks than its own")
 	}
@@ -135,6 +129,11 @@ func (k *branch) hasRanks(first job.Slot, count uint32) bool {
 		}
 	}
 	return false
+}
+
+// hasDaemon reports whether a number is of a child's subtree: of a node, or of a rank.
+func (k *branch) hasDaemon(number uint32) bool {
+	return k.hasNode(job.NodeIndex(number)) || k.hasRanks(job.Slot(number), 1)
 }
 
 // mayGive reports whether nodes are a child's to return, or to report dead: not
@@ -262,22 +261,13 @@ func (c *Core) parentLies(m frame.Message) (lie string) {
 		return lieIf(!c.repairs(), "that nobody wants")
 	case wire.Query:
 		return lieIf(c.stage == launching || m.ID < c.queries.Next(), "before Ready, or again")
-	case wire.Daemons:
-		return lieIf(c.stage == launching || m.ID < c.daemons.Next() || !c.hasNodes(m.Nodes) || !c.reachesItsRank(m), "before Ready, again, or of no nodes")
-	case wire.Session:
-		return lieIf(c.stage == launching || m.ID < c.daemons.Next() || !c.hasNodes(m.Nodes()) || !c.besideRanks(m), "before Ready, again, or of no nodes")
-	case wire.SessionRelease:
-		return lieIf(c.isNewDaemon(m.ID) || !c.sessions.Awaits(m.ID, m.Part.Op), "of what nobody has joined")
-	case wire.SessionPiece:
-		return lieIf(c.isNewDaemon(m.ID), "of what was not ordered")
-	case wire.SessionRoom:
-		return lieIf(c.isNewDaemon(m.ID), "of what was not ordered")
-	case wire.DaemonGrant:
-		return lieIf(c.isNewDaemon(m.ID), "for what was not ordered")
-	case wire.DaemonsEnd:
-		return lieIf(c.isNewDaemon(m.ID), "of what was not ordered")
-	case wire.DaemonInput:
-		return lieIf(c.isNewDaemon(m.ID), "for what was not ordered") + c.daemons.LieOfInput(m.ID, len(m.Data))
+	case wire.Daemons, wire.Session:
+		if c.stage == launching {
+			return "before Ready, again, or of no nodes"
+		}
+		return c.tools.ParentLie(m)
+	case wire.SessionRelease, wire.SessionPiece, wire.SessionRoom, wire.DaemonGrant, wire.DaemonsEnd, wire.DaemonInput:
+		return c.tools.ParentLie(m)
 	case rankwire.Follow:
 		return lieIf(c.stage == launching || m.Step == rankwire.FollowCan, "before Ready, or that is not for ranks")
 	case wire.CCSRequest:

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ibrun/bootstrap/core/flow"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/bootstrap/wire/rankwire"
@@ -30,8 +31,8 @@ func init() {
 		ChildUp{}, ChildPhase{}, ChildFailed{}, LinkLost{}, ForkDone{}, Placed{}, Notice{}, RankOutput{}, RankExited{}, RankDrained{}, BulkRequested{},
 		Opened{}, BulkRead{}, MPIFindings{}, RankInputRead{}, RankInputClosed{}, Killed{}, Swept{}, JobSwept{}, NodeSwept{}, ReaperLost{}, EndRequested{}, NodeSignal{}, Probed{}, StdinRead{}, Wrote{}, SinkFailed{},
 		RankFenced{}, JoinRefused{}, Relinked{}, SessionsObserved{}, NodeEmptied{}, Respawned{}, JobAnswered{}, JobAsked{}, JobEnded{}, ParentAnswered{}, Interrupted{}, Asked{}, Inspected{},
-		DaemonsAsked{}, DaemonsTaken{}, DaemonsLeft{}, DaemonOutput{}, DaemonExited{}, CCSAsked{}, CCSReplied{}, ResizeAsked{},
-		SessionAsked{}, SessionSent{}, SessionTaken{}, DaemonsKept{}, DaemonFed{}, DaemonInputRead{}, DaemonInputClosed{},
+		flow.DaemonsAsked{}, flow.DaemonsTaken{}, flow.DaemonsLeft{}, flow.DaemonOutput{}, flow.DaemonExited{}, CCSAsked{}, CCSReplied{}, ResizeAsked{},
+		flow.SessionAsked{}, flow.SessionSent{}, flow.SessionTaken{}, flow.DaemonsKept{}, flow.DaemonFed{}, flow.DaemonInputRead{}, flow.DaemonInputClosed{},
 	} {
 		named[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}

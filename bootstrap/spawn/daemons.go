@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/core/flow"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/internal/exit"
@@ -21,7 +22,7 @@ import (
 // a session (docs/dev/decisions/0028-daemons.md).
 type Daemons struct {
 	set   *Set
-	order core.StartDaemons
+	order flow.StartDaemons
 	all   []*daemon
 	mark  proc.Mark
 
@@ -44,10 +45,10 @@ type daemon struct {
 	streams
 }
 
-// StartDaemons starts the daemons of an order, and returns how many they are. It posts core.DaemonExited for each of
+// StartDaemons starts the daemons of an order, and returns how many they are. It posts flow.DaemonExited for each of
 // them when it has ended or could not be started. All ranks must have been started. Call it from the goroutine that
 // calls the other methods.
-func (s *Set) StartDaemons(o core.StartDaemons) (d *Daemons, n int) {
+func (s *Set) StartDaemons(o flow.StartDaemons) (d *Daemons, n int) {
 	d = &Daemons{set: s, order: o, mark: s.mark("IBRUN_EXEC="+num(o.ID), "IBRUN_NODE="+num(s.cfg.NodeIndex))}
 	switch {
 	case o.Count > 0:
@@ -110,13 +111,13 @@ func (d *Daemons) event(number uint32, ev Event) Event {
 	switch ev := ev.(type) {
 	case core.RankOutput:
 		out := wire.DaemonOutput{ID: id, Number: number, Stream: ev.Stream, Data: ev.Data}
-		return core.DaemonOutput{DaemonOutput: out}
+		return flow.DaemonOutput{DaemonOutput: out}
 	case core.RankInputRead:
-		return core.DaemonInputRead{ID: id, N: uint32(ev.N)}
+		return flow.DaemonInputRead{ID: id, N: uint32(ev.N)}
 	case core.RankInputClosed:
-		return core.DaemonInputClosed{ID: id}
+		return flow.DaemonInputClosed{ID: id}
 	case core.RankFrame:
-		return core.MemberFrame{ID: id, Member: job.Slot(number), Msg: ev.Msg}
+		return flow.MemberFrame{ID: id, Member: job.Slot(number), Msg: ev.Msg}
 	}
 	return ev
 }
@@ -140,7 +141,7 @@ func (d *Daemons) run(one *daemon) {
 
 // ended posts the end of a daemon. If the daemon was not started, cause is the reason.
 func (d *Daemons) ended(one *daemon, status job.Status, cause string) {
-	d.set.cfg.Post(core.DaemonExited{ID: d.order.ID, Number: one.number, Status: status, Cause: cause})
+	d.set.cfg.Post(flow.DaemonExited{ID: d.order.ID, Number: one.number, Status: status, Cause: cause})
 }
 
 func (d *Daemons) start(one *daemon) (p *proc.Process, code uint8, err error) {

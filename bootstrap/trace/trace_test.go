@@ -9,6 +9,7 @@ import (
 
 	"ibrun/bootstrap/ccs"
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/core/flow"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/bootstrap/wire/rankwire"
@@ -39,7 +40,7 @@ func TestLines(t *testing.T) {
 		{core.RankFrame{Msg: rankwire.Collect{Op: 1, What: rankwire.AllToAll}},
 			"event RankFrame Rank=0 Msg=Collect{Op=1 What=AllToAll Root=0}"},
 		{core.RankFrame{Msg: rankwire.Collect{Op: 1}}, "event RankFrame Rank=0 Msg=Collect{Op=1 What=Barrier Root=0}"},
-		{core.DaemonsAsked{ID: 1, Argv: []string{"a", "b"}, PerRank: true},
+		{flow.DaemonsAsked{ID: 1, Argv: []string{"a", "b"}, PerRank: true},
 			"event DaemonsAsked ID=1 PerRank=true Argv=<2> OfRank=0"},
 		{core.ForkDone{Failed: failed}, "event ForkDone Failed=[{Rank=0}{Rank=1}{Rank=2}{Rank=3}{Rank=4}{Rank=5}" +
 			"{Rank=6}{Rank=7} and 2 more]"},
@@ -125,7 +126,7 @@ func TestJobIsNotFormatted(t *testing.T) {
 	}
 	effects := []core.Effect{
 		core.Fork{Job: j}, core.Feed{Data: []byte(hidden)}, core.Write{Data: []byte(hidden)},
-		core.StartDaemons{Argv: []string{hidden}, Env: []string{hidden}},
+		flow.StartDaemons{Argv: []string{hidden}, Env: []string{hidden}},
 		core.BulkFetched{Values: values}, core.StartJob{Spawn: rankwire.SpawnJob{}},
 	}
 	for _, m := range messages {

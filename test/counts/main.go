@@ -32,7 +32,7 @@ func main() {
 				f, ok := d.(*ast.FuncDecl)
 				switch {
 				case !ok:
-				case f.Name.Name == "event" || f.Name.Name == "effect":
+				case f.Name.Name == "IsEvent" || f.Name.Name == "IsEffect":
 					stateless = append(stateless, folder+"."+types.ExprString(f.Recv.List[0].Type))
 				case folder == core && slices.ContainsFunc(parameters(f), isCore):
 					methods, files[path] = methods+1, true

@@ -7,6 +7,7 @@ import (
 	"ibrun/bootstrap/clients/pmi"
 	"ibrun/bootstrap/clients/pmixserver"
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/core/flow"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/bootstrap/wire/rankwire"
@@ -44,7 +45,7 @@ func (w *World) perform(a *agent, eff core.Effect) {
 		w.post(0, a, core.BulkRead{Fence: e.Fence, Value: w.cfg.Give(a.node, e.Fence)})
 	case core.BulkFetched:
 		w.cfg.BulkFetched(a.node, e.Fence, e.Values)
-	case core.Connect, core.ReadStdin, core.ResumeDaemon:
+	case core.Connect, core.ReadStdin, flow.ResumeDaemon:
 	case core.SignalRanks:
 		if !w.cfg.Stubborn && (e.Number == 15 || e.Number == 2) {
 			w.end(a, job.Status{Kind: job.Signaled, Code: e.Number})
@@ -70,19 +71,19 @@ func (w *World) perform(a *agent, eff core.Effect) {
 		w.sweep(a, e)
 	case core.Inspect:
 		w.inspect(a, e)
-	case core.StartDaemons:
+	case flow.StartDaemons:
 		w.daemons(a, e)
-	case core.KillDaemons:
+	case flow.KillDaemons:
 		w.killDaemons(a, func(id uint32) bool { return id == e.ID })
-	case core.DaemonsPrinted:
+	case flow.DaemonsPrinted:
 		w.printed(e)
 	case core.ResizeTold:
 		w.Resizes = append(w.Resizes, e)
-	case core.SessionOpened:
+	case flow.SessionOpened:
 		w.Sessions = append(w.Sessions, e)
-	case core.TellMember:
+	case flow.TellMember:
 		w.cfg.ToMember(a.node, e)
-	case core.DaemonsOver:
+	case flow.DaemonsOver:
 		w.Ends = append(w.Ends, e)
 	case core.Answered:
 		w.Answers = append(w.Answers, e.Reply)

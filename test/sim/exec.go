@@ -6,22 +6,22 @@ import (
 	"slices"
 	"time"
 
-	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/core/flow"
 	"ibrun/internal/job"
 )
 
 // Exec lets a caller start daemons, now.
-func (w *World) Exec(order core.DaemonsAsked) { w.deliver(event{to: w.root, ev: order}) }
+func (w *World) Exec(order flow.DaemonsAsked) { w.deliver(event{to: w.root, ev: order}) }
 
 // Session lets a tool start members, now.
-func (w *World) Session(order core.SessionAsked) { w.deliver(event{to: w.root, ev: order}) }
+func (w *World) Session(order flow.SessionAsked) { w.deliver(event{to: w.root, ev: order}) }
 
 // daemon is one that runs on a node.
 type daemon struct{ id, number uint32 }
 
 // daemons starts those of a node. They end at once, or when Config.Daemon says so: every thousandth
 // by exit code 7.
-func (w *World) daemons(a *agent, e core.StartDaemons) {
+func (w *World) daemons(a *agent, e flow.StartDaemons) {
 	numbers := []uint32{e.Number}
 	if e.Count > 0 {
 		numbers = nil
@@ -40,7 +40,7 @@ func (w *World) daemons(a *agent, e core.StartDaemons) {
 			s = job.Status{Kind: job.Exited, Code: 7}
 		}
 		if w.cfg.Daemon == nil {
-			w.post(0, a, core.DaemonExited{ID: e.ID, Number: n, Status: s})
+			w.post(0, a, flow.DaemonExited{ID: e.ID, Number: n, Status: s})
 			continue
 		}
 		d := daemon{e.ID, n}
@@ -57,7 +57,7 @@ func (w *World) daemons(a *agent, e core.StartDaemons) {
 func (w *World) daemonExited(a *agent, d daemon, s job.Status) {
 	if a.daemons[d] {
 		delete(a.daemons, d)
-		w.post(0, a, core.DaemonExited{ID: d.id, Number: d.number, Status: s})
+		w.post(0, a, flow.DaemonExited{ID: d.id, Number: d.number, Status: s})
 	}
 }
 
@@ -72,7 +72,7 @@ func (w *World) killDaemons(a *agent, which func(id uint32) bool) {
 }
 
 // printed is output that a caller has got. It takes it some time later.
-func (w *World) printed(e core.DaemonsPrinted) {
+func (w *World) printed(e flow.DaemonsPrinted) {
 	w.Printed += len(e.Data)
-	w.post(time.Millisecond, w.root, core.DaemonsTaken{ID: e.ID, N: uint32(len(e.Data))})
+	w.post(time.Millisecond, w.root, flow.DaemonsTaken{ID: e.ID, N: uint32(len(e.Data))})
 }

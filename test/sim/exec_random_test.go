@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/core/flow"
 	"ibrun/bootstrap/wire"
 )
 
@@ -22,7 +22,7 @@ type callers struct {
 // callers lets some start daemons, most of them while things fail.
 func (c *chaos) callers(seed uint64) *callers {
 	x := &callers{rng: rand.New(rand.NewPCG(seed, 10)), left: map[uint32]bool{}}
-	c.w.cfg.Daemon = func(node uint32, e core.StartDaemons) time.Duration {
+	c.w.cfg.Daemon = func(node uint32, e flow.StartDaemons) time.Duration {
 		for range x.rng.IntN(3) {
 			x.print(c, node, e)
 		}
@@ -33,7 +33,7 @@ func (c *chaos) callers(seed uint64) *callers {
 	}
 	for range 1 + x.rng.IntN(6) {
 		x.asked++
-		order := core.DaemonsAsked{ID: uint32(x.asked), PerRank: x.rng.IntN(2) == 0, Argv: []string{"true"}}
+		order := flow.DaemonsAsked{ID: uint32(x.asked), PerRank: x.rng.IntN(2) == 0, Argv: []string{"true"}}
 		at := 50*time.Millisecond + time.Duration(x.rng.Int64N(int64(20*time.Second)>>x.rng.IntN(4)))
 		c.w.At(at, func() {
 			if !c.w.root.dead && !c.w.root.done {
@@ -45,7 +45,7 @@ func (c *chaos) callers(seed uint64) *callers {
 		if x.rng.IntN(4) == 0 {
 			c.w.At(at+time.Duration(x.rng.Int64N(int64(3*time.Second))), func() {
 				x.left[order.ID] = true
-				c.w.post(0, c.w.root, core.DaemonsLeft{ID: order.ID})
+				c.w.post(0, c.w.root, flow.DaemonsLeft{ID: order.ID})
 			})
 		}
 	}
@@ -53,7 +53,7 @@ func (c *chaos) callers(seed uint64) *callers {
 }
 
 // print lets a daemon print at some time.
-func (x *callers) print(c *chaos, node uint32, e core.StartDaemons) {
+func (x *callers) print(c *chaos, node uint32, e flow.StartDaemons) {
 	a, number := c.w.agents[node], e.Number
 	if e.PerRank {
 		number = uint32(e.Ranks[0])
@@ -63,7 +63,7 @@ func (x *callers) print(c *chaos, node uint32, e core.StartDaemons) {
 			data := make([]byte, 1+x.rng.IntN(32<<10))
 			x.printed += len(data)
 			m := wire.DaemonOutput{ID: e.ID, Number: number, Stream: 1, Data: data}
-			c.w.post(0, a, core.DaemonOutput{DaemonOutput: m})
+			c.w.post(0, a, flow.DaemonOutput{DaemonOutput: m})
 		}
 	})
 }

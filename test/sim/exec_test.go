@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/core/flow"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/bootstrap/wire/rankwire"
@@ -25,7 +25,7 @@ func TestExecMany(t *testing.T) {
 	w := New(cfg)
 	w.At(5*time.Second, func() {
 		require.Positive(t, w.Ready)
-		w.Exec(core.DaemonsAsked{ID: 7, PerRank: true, Argv: []string{"true"}})
+		w.Exec(flow.DaemonsAsked{ID: 7, PerRank: true, Argv: []string{"true"}})
 	})
 	w.complete(t, time.Hour)
 	requireOnceEach(t, crossed, 2*nodes)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/core/flow"
 	"ibrun/bootstrap/reaper"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/frame"
@@ -55,9 +56,9 @@ type Config struct {
 	// Resumed is called when a rank of a node may print again.
 	Resumed func(node uint32, e core.Resume)
 	// Daemon is how long the daemons of an order run on a node; nil: they end at once.
-	Daemon func(node uint32, e core.StartDaemons) time.Duration
+	Daemon func(node uint32, e flow.StartDaemons) time.Duration
 	// ToMember gets what agents tell members of sessions.
-	ToMember func(node uint32, e core.TellMember)
+	ToMember func(node uint32, e flow.TellMember)
 	// Stepped is called after each step of an agent.
 	Stepped func(a *agent, ev core.Event, effects []core.Effect)
 }
@@ -82,8 +83,8 @@ type World struct {
 	RootBytes map[frame.Kind]uint64
 	Reports   []any
 	Answers   []wire.Reply // that the root has got to what it was asked
-	Ends      []core.DaemonsOver
-	Sessions  []core.SessionOpened
+	Ends      []flow.DaemonsOver
+	Sessions  []flow.SessionOpened
 	Printed   int // bytes of daemons that callers have got
 	Resizes   []core.ResizeTold
 	Ready     time.Duration // when the root knew that all ranks run; 0: it never did

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/core/flow"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
@@ -25,13 +26,13 @@ type tools struct {
 
 func newTools(t *testing.T, w *World) *tools {
 	x := &tools{World: w, t: t, op: map[uint32]uint32{}, released: map[uint32]map[int]string{}}
-	w.cfg.Daemon = func(_ uint32, e core.StartDaemons) time.Duration {
+	w.cfg.Daemon = func(_ uint32, e flow.StartDaemons) time.Duration {
 		if e.Count > 0 {
 			return Forever
 		}
 		return 0
 	}
-	w.cfg.ToMember = func(_ uint32, e core.TellMember) {
+	w.cfg.ToMember = func(_ uint32, e flow.TellMember) {
 		m := e.Msg.(rankwire.Release)
 		require.Equal(t, x.op[e.ID], m.Op)
 		x.released[e.ID][int(e.Member)] = m.Trouble
@@ -42,14 +43,14 @@ func newTools(t *testing.T, w *World) *tools {
 // open starts a session with a member on each node, or beside each rank.
 func (x *tools) open(perRank bool) uint32 {
 	x.asked++
-	x.Session(core.SessionAsked{ID: x.asked, PerRank: perRank, Argv: []string{"member"}})
+	x.Session(flow.SessionAsked{ID: x.asked, PerRank: perRank, Argv: []string{"member"}})
 	return x.asked
 }
 
 // exec starts a daemon on each node.
 func (x *tools) exec() uint32 {
 	x.asked++
-	x.Exec(core.DaemonsAsked{ID: x.asked, Argv: []string{"true"}})
+	x.Exec(flow.DaemonsAsked{ID: x.asked, Argv: []string{"true"}})
 	return x.asked
 }
 
@@ -72,7 +73,7 @@ func (x *tools) join(id uint32) {
 	x.op[id]++
 	x.released[id] = map[int]string{}
 	for number, a := range x.members(id) {
-		x.post(0, a, core.MemberFrame{ID: id, Member: job.Slot(number),
+		x.post(0, a, flow.MemberFrame{ID: id, Member: job.Slot(number),
 			Msg: rankwire.Collect{Op: x.op[id], What: rankwire.Barrier}})
 	}
 }
@@ -91,7 +92,7 @@ func (x *tools) joined(id uint32, n int, trouble string) {
 }
 
 // answered is how an order has ended.
-func (x *tools) answered(id uint32) core.DaemonsOver {
+func (x *tools) answered(id uint32) flow.DaemonsOver {
 	x.t.Helper()
 	for _, e := range x.Ends {
 		if e.ID == id {
@@ -99,7 +100,7 @@ func (x *tools) answered(id uint32) core.DaemonsOver {
 		}
 	}
 	require.Fail(x.t, fmt.Sprintf("order %d is not answered", id))
-	return core.DaemonsOver{}
+	return flow.DaemonsOver{}
 }
 
 // ran holds that an order ran on n nodes and was lost on others.
@@ -126,8 +127,8 @@ func TestToolsOfResizingJob(t *testing.T) {
 					x.joined(id, n, "")
 					x.joined(beside, 2*n, "")
 					x.ran(exec, n, 0)
-					s.post(0, s.root, core.DaemonsLeft{ID: id})
-					s.post(0, s.root, core.DaemonsLeft{ID: beside})
+					s.post(0, s.root, flow.DaemonsLeft{ID: id})
+					s.post(0, s.root, flow.DaemonsLeft{ID: beside})
 				})
 			}
 			works := func(id *uint32, n int, trouble string) {
@@ -249,12 +250,12 @@ func TestToolsOnSpare(t *testing.T) {
 	w.At(60*time.Second, func() {
 		require.Equal(t, 2, w.Spawned[5])
 		x.asked += 2
-		x.Session(core.SessionAsked{ID: 1, On: []core.MembersOn{{Host: lost, Count: 1}}, Argv: []string{"member"}})
-		x.Session(core.SessionAsked{ID: 2, On: []core.MembersOn{{Host: spare, Count: 2}}, Argv: []string{"member"}})
+		x.Session(flow.SessionAsked{ID: 1, On: []flow.MembersOn{{Host: lost, Count: 1}}, Argv: []string{"member"}})
+		x.Session(flow.SessionAsked{ID: 2, On: []flow.MembersOn{{Host: spare, Count: 2}}, Argv: []string{"member"}})
 	})
 	w.At(61*time.Second, func() {
 		require.Equal(t, "the job has no host "+lost, x.answered(1).Refused)
-		require.Equal(t, []core.SessionOpened{{ID: 2, On: []core.MembersOn{{Host: spare, Count: 2}}}}, w.Sessions)
+		require.Equal(t, []flow.SessionOpened{{ID: 2, On: []flow.MembersOn{{Host: spare, Count: 2}}}}, w.Sessions)
 		require.Len(t, x.members(1), 2) // the first that the root has numbered
 		w.Interrupt(15)
 	})

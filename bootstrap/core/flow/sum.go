@@ -1,4 +1,4 @@
-package daemons
+package flow
 
 import (
 	"sort"

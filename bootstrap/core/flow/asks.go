@@ -1,0 +1,169 @@
+package flow
+
+import (
+	"fmt"
+	"slices"
+
+	"ibrun/bootstrap/core/subtree"
+	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
+)
+
+// askDaemons begins an order of a caller's.
+func (t *Tools) askDaemons(ev DaemonsAsked) {
+	if !t.mayOrder(ev.ID) {
+		return
+	}
+	m := wire.Daemons{PerRank: ev.PerRank, Argv: rankwire.NewStrings(ev.Argv...), Credit: callerCredit}
+	if ev.Input != wire.ReadsNothing {
+		node := wire.NodeSpan{First: t.below.Layout.NodeOf(ev.OfRank), Count: 1}
+		m.PerRank, m.Nodes, m.Input, m.OfRank, m.Window = true, wire.NewNodeSpans(node), ev.Input, ev.OfRank, ev.Window
+	} else if len(ev.Hosts) > 0 {
+		nodes, missing := t.nodesOf(ev.Hosts)
+		if missing != "" {
+			t.refuse(ev.ID, "the job has no host "+missing)
+			return
+		}
+		m.Nodes = nodes
+	}
+	m.ID = t.ticketed(ev.ID)
+	t.order(m)
+}
+
+// askSession begins a session of a caller's.
+func (t *Tools) askSession(ev SessionAsked) {
+	if !t.mayOrder(ev.ID) {
+		return
+	}
+	members, on, why := t.placeMembers(ev.On, ev.PerRank)
+	if why != "" {
+		t.refuse(ev.ID, why)
+		return
+	}
+	id := t.ticketed(ev.ID)
+	t.do(SessionOpened{ID: ev.ID, On: on})
+	t.orderSession(wire.Session{ID: id, Members: wire.NewMemberSpans(members...), PerRank: ev.PerRank,
+		Argv: rankwire.NewStrings(ev.Argv...), Env: rankwire.NewStrings(ev.Env...), Credit: callerCredit})
+}
+
+func (t *Tools) refuse(ticket uint32, why string) {
+	t.do(DaemonsOver{DaemonsEnded: wire.DaemonsEnded{ID: ticket}, Refused: why})
+}
+
+// mayOrder reports whether the job can have daemons for a caller now, or tells it why not.
+func (t *Tools) mayOrder(ticket uint32) bool {
+	switch {
+	case !t.at.Running:
+		t.refuse(ticket, "the job's ranks do not run yet, or not any more")
+	case len(t.open) >= maxOpen:
+		t.refuse(ticket, fmt.Sprintf("the job has daemons for %d callers already", maxOpen))
+	default:
+		return true
+	}
+	return false
+}
+
+// ticketed returns the number of a new order.
+func (t *Tools) ticketed(ticket uint32) uint32 {
+	id := t.newest + 1
+	t.tickets[id] = ticket
+	return id
+}
+
+// nodes yields the nodes of the job with their hosts, in order of the children that have them.
+func (t *Tools) nodes(yield func(job.NodeIndex, string) bool) {
+	for l := range subtree.Link(t.below.Children()) {
+		for _, p := range t.below.Parts(l) {
+			for k := range p.Nodes.Len() {
+				if !yield(p.First+job.NodeIndex(k), t.at.HostOf(p, k)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// nodesOf finds the nodes of hosts. Missing is a host that is none.
+func (t *Tools) nodesOf(hosts []string) (nodes wire.NodeSpans, missing string) {
+	found := map[string]bool{}
+	for _, h := range hosts {
+		found[h] = false
+	}
+	var all []job.NodeIndex
+	for index, host := range t.nodes {
+		if _, asked := found[host]; asked {
+			found[host] = true
+			all = append(all, index)
+		}
+	}
+	for _, h := range hosts {
+		if !found[h] {
+			return nodes, h
+		}
+	}
+	slices.Sort(all)
+	var spans []wire.NodeSpan
+	for _, n := range all {
+		if last := len(spans) - 1; last >= 0 && spans[last].End() == n {
+			spans[last].Count++
+		} else {
+			spans = append(spans, wire.NodeSpan{First: n, Count: 1})
+		}
+	}
+	return wire.NewNodeSpans(spans...), ""
+}
+
+// placeMembers finds the nodes of hosts; none: each node has one member, or one for each rank.
+func (t *Tools) placeMembers(asked []MembersOn, perRank bool) (spans []wire.MemberSpan, on []MembersOn, why string) {
+	want, found := map[string]uint32{}, map[string]bool{}
+	for _, a := range asked {
+		if want[a.Host] += a.Count; perRank {
+			want[a.Host] = 1
+		}
+	}
+	type at struct {
+		node job.NodeIndex
+		MembersOn
+	}
+	var all []at
+	for index, host := range t.nodes {
+		count := want[host]
+		if len(asked) == 0 {
+			count = 1
+		}
+		if !perRank {
+			delete(want, host) // of nodes with one name the first has all
+		} else if count > 0 {
+			found[host] = true
+			_, count = t.below.Layout.SlotsOn(index)
+		}
+		if count > 0 {
+			all = append(all, at{index, MembersOn{host, count}})
+		}
+	}
+	for _, a := range asked {
+		if want[a.Host] > 0 && !found[a.Host] {
+			return nil, nil, "the job has no host " + a.Host
+		}
+	}
+	slices.SortFunc(all, func(a, b at) int { return int(a.node) - int(b.node) })
+	total := uint64(0)
+	for _, a := range all {
+		if a.Count > wire.MaxMembersOnNode {
+			return nil, nil, fmt.Sprintf("%s would have %d members: a node has %d at most", a.Host, a.Count, wire.MaxMembersOnNode)
+		}
+		total += uint64(a.Count)
+		on = append(on, a.MembersOn)
+		last := len(spans) - 1
+		if last >= 0 && spans[last].Nodes.End() == a.node && spans[last].Each == a.Count {
+			spans[last].Nodes.Count++
+			continue
+		}
+		spans = append(spans, wire.MemberSpan{Nodes: wire.NodeSpan{First: a.node, Count: 1}, Each: a.Count})
+	}
+	if total == 0 || total > wire.MaxMembers {
+		return nil, nil, "a session has one member at least, and 1,048,576 at most"
+	}
+	return spans, on, ""
+}

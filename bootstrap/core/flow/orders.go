@@ -1,0 +1,372 @@
+package flow
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"ibrun/bootstrap/core/subtree"
+	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/wire/frame"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
+)
+
+// Credit, in bytes: what a child may have on the way, and the caller at the root.
+const (
+	childCredit  = 64 << 10
+	callerCredit = 256 << 10
+)
+
+// maxOpen is how many orders may be open at a time.
+const maxOpen = 8
+
+// How long the end of an agent waits for output to be taken, and for daemons to die.
+const (
+	takeMost = time.Second
+	dieMost  = 4 * time.Second
+)
+
+// chunk is output of a daemon of this node, if from is Up, or of a child's subtree.
+type chunk struct {
+	wire.DaemonOutput
+	from subtree.Link
+}
+
+// receiver is a child that has received an order and has not ended it.
+type receiver struct {
+	to           subtree.Link
+	most         uint32 // nodes that it may speak for
+	credit, owed int
+}
+
+// order is one order that is open. If its daemons are members of a session, it has a session.
+type order struct {
+	id       uint32
+	credit   int
+	own      []uint32 // numbers of daemons of this node that have not ended
+	host     string
+	children []receiver
+	queue    []chunk
+	input    input
+	sum      sum
+	session  *session
+
+	closed, discards, mute bool
+	takeBy, dieBy          time.Duration // 0: not closed
+}
+
+func (o *order) child(l subtree.Link) int {
+	return slices.IndexFunc(o.children, func(c receiver) bool { return c.to == l })
+}
+
+// meant returns how many nodes of a part an order means.
+func meant(asked wire.NodeSpans, p job.Part) (count uint32) {
+	if asked.Len() == 0 {
+		return uint32(p.Nodes.Len())
+	}
+	for s := range asked.All() {
+		if lo, hi := max(s.First, p.First), min(s.End(), p.End()); lo < hi {
+			count += uint32(hi - lo)
+		}
+	}
+	return count
+}
+
+// order passes an order on, and starts the daemons of this node.
+func (t *Tools) order(m wire.Daemons) {
+	below := m
+	below.Credit = childCredit
+	o := t.pass(m, below)
+	own, start := t.ownDaemons(m)
+	t.begin(o, own, start)
+	o.input.reads = m.Input != wire.ReadsNothing
+}
+
+// pass makes the order m, and sends it to children as the message below.
+func (t *Tools) pass(m wire.Daemons, below frame.Message) *order {
+	t.newest = max(t.newest, m.ID)
+	o := &order{id: m.ID, credit: int(m.Credit), host: t.at.Host}
+	for l := range subtree.Link(t.below.Children()) {
+		most := uint32(0)
+		for _, p := range t.below.Parts(l) {
+			most += meant(m.Nodes, p)
+		}
+		switch {
+		case most == 0:
+		case t.below.Exited(l) || !t.at.Running:
+			o.sum.ends.Over += most
+		case !t.at.Settled(l):
+			o.sum.lose(most)
+		default:
+			o.children = append(o.children, receiver{to: l, most: most, credit: childCredit})
+			t.send(l, below)
+		}
+	}
+	return o
+}
+
+// begin opens an order and starts its daemons of this node.
+func (t *Tools) begin(o *order, own []uint32, start StartDaemons) {
+	if len(own) == 0 && start.Place > 0 {
+		o.sum.ends.Over++
+	}
+	if start.Place--; len(own) > 0 {
+		t.do(start)
+	}
+	o.own, o.sum.ends.Daemons = own, uint32(len(own))
+	t.open = append(t.open, o)
+	t.advance(o)
+}
+
+// ownDaemons returns the numbers of the daemons of this node, and how they are started. Place is counted from 1 here; 0
+// means that the order does not mean this node.
+func (t *Tools) ownDaemons(m wire.Daemons) (own []uint32, start StartDaemons) {
+	index := t.at.Index
+	if t.below.Own.Count() == 0 || t.below.Own.Left() { // another node may have its number
+		return nil, start
+	}
+	place, isMeant := uint32(0), m.Nodes.Len() == 0
+	if isMeant {
+		place = uint32(index)
+	}
+	for s := range m.Nodes.All() {
+		if index >= s.End() {
+			place += s.Count
+		} else if index >= s.First {
+			place, isMeant = place+uint32(index-s.First), true
+		}
+	}
+	if !isMeant {
+		return nil, start
+	}
+	start = StartDaemons{ID: m.ID, PerRank: m.PerRank, Number: uint32(index), Place: place + 1, Input: m.Input,
+		Window: m.Window}
+	if !t.at.Running || !t.at.Forked {
+		return nil, start
+	}
+	start.Argv = stringsOf(m.Argv)
+	for rank, p := range t.below.Own.All() {
+		if !p.Exited() && (m.Input == wire.ReadsNothing || rank == m.OfRank) {
+			start.Ranks = append(start.Ranks, rank)
+			if m.PerRank {
+				own = append(own, uint32(rank))
+			}
+		}
+	}
+	if !m.PerRank && len(start.Ranks) > 0 {
+		own = []uint32{uint32(index)}
+	}
+	return own, start
+}
+
+// stringsOf returns the strings of a list, in memory of their own.
+func stringsOf(list rankwire.Strings) (all []string) {
+	for s := range list.All() {
+		all = append(all, strings.Clone(s))
+	}
+	return all
+}
+
+// output takes output of a daemon.
+func (t *Tools) output(o *order, c chunk) {
+	if o == nil {
+		return
+	}
+	if c.from != subtree.Up {
+		i := o.child(c.from)
+		if i < 0 {
+			return
+		}
+		o.children[i].credit -= len(c.Data)
+	}
+	o.queue = append(o.queue, c)
+	t.advance(o)
+}
+
+// exited takes the end of a daemon of this node, of which no output follows.
+func (t *Tools) exited(o *order, ev DaemonExited) {
+	if o == nil {
+		return
+	}
+	t.memberExited(o, job.Slot(ev.Number))
+	if i := slices.Index(o.own, ev.Number); i >= 0 {
+		o.own = slices.Delete(o.own, i, i+1)
+		o.sum.add(ev.Number, o.host, ev.Status, ev.Cause)
+		t.advance(o)
+	}
+}
+
+// endedBelow takes the ends of a child's subtree.
+func (t *Tools) endedBelow(o *order, l subtree.Link, e rankwire.DaemonEnds) {
+	if o == nil {
+		return
+	}
+	t.membersEnded(o, l, true)
+	if i := o.child(l); i >= 0 {
+		o.children = slices.Delete(o.children, i, i+1)
+		o.sum.merge(e)
+		t.advance(o)
+	}
+}
+
+// ChildEnded stops waiting for a child, which has not reported. Exited: its ranks had ended.
+func (t *Tools) ChildEnded(l subtree.Link, exited bool) []subtree.Effect {
+	for _, o := range t.open {
+		t.membersEnded(o, l, false)
+	}
+	for _, o := range slices.Clone(t.open) {
+		if i := o.child(l); i >= 0 {
+			if most := o.children[i].most; exited {
+				o.sum.ends.Over += most
+			} else {
+				o.sum.lose(most)
+			}
+			o.children = slices.Delete(o.children, i, i+1)
+			t.advance(o)
+		}
+	}
+	return t.done()
+}
+
+// granted takes credit for output.
+func (t *Tools) granted(o *order, n int) {
+	if o != nil {
+		o.credit += n
+		t.advance(o)
+	}
+}
+
+// discard lets the daemons of an order live on without a caller. Their output is dropped.
+func (t *Tools) discard(o *order) {
+	if o != nil {
+		o.discards = true
+		t.advance(o)
+	}
+}
+
+// end ends an order whose caller is gone.
+func (t *Tools) end(o *order) {
+	if o == nil {
+		return
+	}
+	if !o.discards || !o.closed {
+		t.kill(o)
+		for _, c := range o.children {
+			t.send(c.to, wire.DaemonsEnd{ID: o.id})
+		}
+	}
+	t.discard(o)
+}
+
+// ParentLost ends all orders without a report, because the parent has counted their daemons as lost. A new parent does
+// not know of the messages that wait for the ranks of this node.
+func (t *Tools) ParentLost() []subtree.Effect {
+	t.held = nil
+	for _, o := range slices.Clone(t.open) {
+		o.mute = true
+		t.end(o)
+	}
+	return t.done()
+}
+
+// Close ends the daemons of this node, since the job ends here. What they have written is still
+// taken for some time. It can be called again.
+func (t *Tools) Close(at Place) []subtree.Effect {
+	t.at = at
+	for _, o := range slices.Clone(t.open) {
+		if o.dieBy == 0 {
+			o.takeBy, o.dieBy = at.Now+takeMost, at.Now+dieMost
+			t.kill(o)
+		}
+		t.due(at.Now, o)
+	}
+	return t.done()
+}
+
+func (t *Tools) kill(o *order) {
+	if !o.closed && len(o.own) > 0 {
+		t.do(KillDaemons{o.id})
+	}
+	o.closed = true
+}
+
+// Due does what the time is up for.
+func (t *Tools) Due(now time.Duration) []subtree.Effect {
+	for _, o := range slices.Clone(t.open) {
+		if o.dieBy > 0 {
+			t.due(now, o)
+		}
+	}
+	return t.done()
+}
+
+func (t *Tools) due(now time.Duration, o *order) {
+	if now < o.takeBy {
+		t.do(subtree.Wake{At: o.takeBy})
+		return
+	}
+	o.discards = true
+	if now < o.dieBy {
+		t.do(subtree.Wake{At: o.dieBy})
+	} else {
+		for _, number := range o.own {
+			o.sum.add(number, o.host, job.Status{Kind: job.Lost}, "it has not died of SIGKILL")
+		}
+		o.own = nil
+	}
+	t.advance(o)
+}
+
+// advance passes on what credit allows, and ends the order if nothing of it is left.
+func (t *Tools) advance(o *order) {
+	for len(o.queue) > 0 {
+		c := o.queue[0]
+		if !o.discards && o.credit < len(c.Data) {
+			return
+		}
+		o.queue[0] = chunk{}
+		o.queue = o.queue[1:]
+		if o.discards {
+			o.sum.ends.Dropped = job.Added(o.sum.ends.Dropped, uint64(len(c.Data)))
+		} else {
+			o.credit -= len(c.Data)
+			if c.ID = o.id; t.below.Root {
+				c.ID = t.tickets[o.id]
+				t.do(DaemonsPrinted{c.DaemonOutput})
+			} else {
+				t.send(subtree.Up, c.DaemonOutput)
+			}
+		}
+		t.giveBack(o, c)
+	}
+	if len(o.own) > 0 || len(o.children) > 0 {
+		return
+	}
+	t.open = slices.DeleteFunc(t.open, func(other *order) bool { return other == o })
+	switch ends := o.sum.packed(); {
+	case o.mute:
+	case t.below.Root:
+		t.do(DaemonsOver{DaemonsEnded: wire.DaemonsEnded{ID: t.tickets[o.id], DaemonEnds: ends}})
+		delete(t.tickets, o.id)
+	default:
+		t.send(subtree.Up, wire.DaemonsEnded{ID: o.id, DaemonEnds: ends})
+	}
+}
+
+// giveBack lets the source of a chunk go on.
+func (t *Tools) giveBack(o *order, c chunk) {
+	if c.from == subtree.Up {
+		t.do(ResumeDaemon{o.id, c.Number, c.Stream})
+		return
+	}
+	i := o.child(c.from)
+	if i < 0 {
+		return
+	}
+	k := &o.children[i]
+	if k.owed += len(c.Data); k.owed >= childCredit/4 {
+		t.send(c.from, wire.DaemonGrant{ID: o.id, N: uint32(k.owed)})
+		k.credit, k.owed = k.credit+k.owed, 0
+	}
+}
