@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/core/flow"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
@@ -42,7 +43,7 @@ var texts = []string{
 // packages lists the import paths of the packages whose structs are written field by field.
 var packages = []string{
 	reflect.TypeFor[core.Frame]().PkgPath(), reflect.TypeFor[wire.Launch]().PkgPath(),
-	reflect.TypeFor[rankwire.Hello]().PkgPath(),
+	reflect.TypeFor[rankwire.Hello]().PkgPath(), reflect.TypeFor[core.Send]().PkgPath(), reflect.TypeFor[flow.DaemonsAsked]().PkgPath(),
 }
 
 // structs lists the structs of further packages that are written field by field.
