@@ -1,11 +1,9 @@
 package proc
 
 import (
-	"encoding/binary"
 	"os"
 	"os/signal"
 	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,74 +15,35 @@ func Shrug(signals ...os.Signal) {
 	signal.Notify(c, signals...)
 }
 
-// held is what Signals reads from a descriptor. Programs that this process starts do not find it
-// blocked.
+// held are signals, a bit each from signal 1 on, that this process was started with blocked and that Signals
+// receives. Programs that this process starts find them unblocked.
 var held uint64
 
-// Signals calls got for each of these signals that this process gets, one call at a time. It is
-// called once, before there are programs. Those that this process was begun with blocked are read
-// from a descriptor, at the price of one system call: for each of the others os/signal has another
-// thread change its mask, and waits for it. Go itself lets nobody block HUP, INT and TERM
-// (runtime/signal_unix.go, blockableSig).
+// Signals calls got for each of these signals that this process gets, one call at a time. It is called once, before
+// there are programs. A signal that is blocked when this process starts is received too, also if it came earlier:
+// os/signal unblocks it in a thread of its own.
 func Signals(got func(syscall.Signal), signals ...syscall.Signal) {
-	c := make(chan syscall.Signal, 8)
-	blocked, fd := blockedOf(signals)
-	held = blocked
-	var rest []os.Signal
+	held = blockedOf(signals)
+	received := make(chan os.Signal, 64) // one place per signal number; os/signal drops what does not fit
 	for _, s := range signals {
-		if blocked>>(s-1)&1 == 0 {
-			rest = append(rest, s)
-		}
-	}
-	if blocked != 0 {
-		go readSignals(os.NewFile(uintptr(fd), "signals"), c)
-	}
-	notified := make(chan os.Signal, 8)
-	if len(rest) > 0 { // of none, all would be meant
-		signal.Notify(notified, rest...)
+		signal.Notify(received, s)
 	}
 	go func() {
-		for {
-			select {
-			case s := <-notified:
-				got(s.(syscall.Signal))
-			case s := <-c:
-				got(s)
-			}
+		for s := range received {
+			got(s.(syscall.Signal))
 		}
 	}()
 }
 
-// blockedOf is which signals this thread has blocked, and a descriptor for them. Go's threads begin
-// with what the first one had blocked.
-func blockedOf(signals []syscall.Signal) (blocked uint64, fd int) {
-	var set, now unix.Sigset_t
+// blockedOf returns which of the signals this thread has blocked, a bit each from signal 1 on. Go's threads inherit
+// the mask of the first one.
+func blockedOf(signals []syscall.Signal) (blocked uint64) {
+	var now unix.Sigset_t
 	if unix.PthreadSigmask(unix.SIG_BLOCK, nil, &now) != nil {
-		return 0, -1
+		return 0
 	}
 	for _, s := range signals {
-		set.Val[0] |= now.Val[0] & (1 << (s - 1))
+		blocked |= now.Val[0] & (1 << (s - 1))
 	}
-	if set.Val[0] == 0 {
-		return 0, -1
-	}
-	fd, err := unix.Signalfd(-1, &set, unix.SFD_CLOEXEC|unix.SFD_NONBLOCK)
-	if err != nil {
-		return 0, -1
-	}
-	return set.Val[0], fd
-}
-
-func readSignals(f *os.File, to chan<- syscall.Signal) {
-	const size = int(unsafe.Sizeof(unix.SignalfdSiginfo{})) // its number comes first
-	b := make([]byte, 4*size)
-	for {
-		n, err := f.Read(b)
-		if err != nil {
-			return
-		}
-		for at := 0; at+size <= n; at += size {
-			to <- syscall.Signal(binary.NativeEndian.Uint32(b[at:]))
-		}
-	}
+	return blocked
 }

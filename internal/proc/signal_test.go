@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,11 +17,14 @@ import (
 // listens is set in the program that TestSignals sends signals to.
 const listens = "IBRUN_TEST_LISTENS"
 
-// Signals reports what comes, whether it was blocked from the start or not, and programs find
-// nothing blocked that this process was not begun with for somebody else.
+// TestSignals checks that Signals receives signals whether or not they were blocked at the start, also one that
+// came before the call while it was blocked. Programs find only other signals blocked.
 func TestSignals(t *testing.T) {
 	all := []syscall.Signal{syscall.SIGTERM, syscall.SIGUSR1, 50, syscall.SIGUSR2}
 	if os.Getenv(listens) != "" {
+		if early := syscall.SIGUSR1; blockedOf(all)>>(early-1)&1 == 1 {
+			_ = syscall.Kill(os.Getpid(), early)
+		}
 		said := make(chan syscall.Signal)
 		Signals(func(s syscall.Signal) { said <- s }, all...)
 		p, err := Start(Cmd{Path: "/bin/grep", Argv: []string{"grep", "SigBlk", "/proc/self/status"},
@@ -50,6 +54,9 @@ func TestSignals(t *testing.T) {
 				require.Equal(t, "0000000000002000", mask, "that is passed on")
 			} else {
 				require.Equal(t, "0000000000000000", mask)
+			}
+			if slices.Contains(blocked, syscall.SIGUSR1) {
+				require.Equal(t, "got user defined signal 1", next(), "the signal that came before the call")
 			}
 			for _, s := range all {
 				require.NoError(t, cmd.Process.Signal(s))
