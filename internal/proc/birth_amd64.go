@@ -39,8 +39,7 @@ type birth struct {
 	open      limits.Limit // of open files, which package os has raised for this process
 	limits    []RLimit     // set in the child before exec; one that the kernel refuses is ignored
 	step      step
-	errno     int  // why that step failed
-	cleared   bool // the kernel has given it the default handlers
+	errno     int // why that step failed
 	old, none action
 	stack     []byte
 	into      cloneArgs
@@ -66,14 +65,6 @@ const (
 
 // action is struct kernel_sigaction.
 type action struct{ handler, flags, restorer, mask uintptr }
-
-// clearHandlers is CLONE_CLEAR_SIGHAND of Linux 5.5: what is caught here has its default in the
-// child. Without it the child asks for each signal, a hundred system calls.
-const clearHandlers = 1 << 32
-
-// firstArgs is the size of the first struct clone_args, which any clone3 takes
-// (CLONE_ARGS_SIZE_VER0).
-const firstArgs = 64
 
 // slack is the timer slack of a program, in ns: the kernel's default. The agent's own may be more
 // (bootstrap/reaper/entry_linux_amd64.s).
@@ -144,21 +135,14 @@ func fork(c Cmd, files []int) (pid int, b *birth, err error) {
 	setMask(&b.mask, &b.mask) // a signal in the child would run this process's handlers
 	own := b.mask
 	b.mask &^= held
-	low := uint64(uintptr(unsafe.Pointer(&b.stack[0])))
-	b.into = cloneArgs{flags: uint64(flags) | clearHandlers, exitSignal: uint64(syscall.SIGCHLD),
-		stack: low, stackSize: uint64(uintptr(end)) - low}
 	n := -int(syscall.ENOSYS)
-	b.cleared = true
 	if c.Group != nil { // Linux 5.7
-		b.into.flags, b.into.cgroup = b.into.flags|unix.CLONE_INTO_CGROUP, uint64(c.Group.Fd())
+		low := uint64(uintptr(unsafe.Pointer(&b.stack[0])))
+		b.into = cloneArgs{flags: uint64(flags) | unix.CLONE_INTO_CGROUP, exitSignal: uint64(syscall.SIGCHLD),
+			stack: low, stackSize: uint64(uintptr(end)) - low, cgroup: uint64(c.Group.Fd())}
 		n = int(clone3(&b.into, unsafe.Sizeof(b.into), run, b))
 	}
-	if n < 0 {
-		b.into.flags, b.into.cgroup = b.into.flags&^unix.CLONE_INTO_CGROUP, 0
-		n = int(clone3(&b.into, firstArgs, run, b))
-	}
-	if n < 0 { // old, or a filter of containers
-		b.cleared = false
+	if n < 0 { // no group is wanted, the kernel is older, or a filter of containers forbids clone3
 		n = int(clone(flags|uintptr(syscall.SIGCHLD), end, run, b))
 	}
 	setMask(&own, nil)
@@ -232,7 +216,7 @@ func inChild(b *birth) {
 //go:norace
 //go:nosplit
 func (b *birth) prepare() (r int) {
-	for s := uintptr(1); s <= signals && !b.cleared; s++ {
+	for s := uintptr(1); s <= signals; s++ {
 		call(syscall.SYS_RT_SIGACTION, s, 0, uintptr(unsafe.Pointer(&b.old)), 8)
 		if b.old.handler > 1 { // neither the default nor ignored: those pass to a program
 			call(syscall.SYS_RT_SIGACTION, s, uintptr(unsafe.Pointer(&b.none)), 0, 8)
