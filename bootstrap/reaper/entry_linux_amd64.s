@@ -28,7 +28,6 @@
 #define SYS_exit 60
 #define SYS_wait4 61
 #define SYS_kill 62
-#define SYS_fcntl 72
 #define SYS_setsid 112
 #define SYS_prctl 157
 #define SYS_signalfd4 289
@@ -41,18 +40,6 @@
 // Blocks signals, a bit each, by SIG_BLOCK (0) and a set of 8 bytes.
 #define BLOCK(signals) MOVQ $signals, AX; MOVQ AX, -24(SP); XORL DX, DX; LEAQ -24(SP), SI; MOVL $8, R10; \
 	CALL1(SYS_rt_sigprocmask, $0)
-
-// Makes the table of descriptors as large as most processes of ours will need it, by a descriptor
-// that goes at once. A process of several threads whose table grows waits for an RCU grace period,
-// 10 ms and more (Linux, fs/file.c, expand_fdtable).
-#define WIDEN \
-	MOVL $DESCRIPTORS-1, DX; \
-	CALL2(SYS_fcntl, $0, $F_DUPFD); \
-	TESTQ AX, AX; \
-	JLT  4(PC); \
-	CALL1(SYS_close, AX)
-#define F_DUPFD 0
-#define DESCRIPTORS 1024 // the usual limit
 
 #define PR_SET_TIMERSLACK 29
 #define SLACK 1000000 // ns
@@ -88,7 +75,7 @@ TEXT ·entry(SB), NOSPLIT|NOFRAME|TOPFRAME, $0
 	JLT  program
 	MOVQ 16(SP), BX
 	CMPL (BX), $REAPER_0
-	JNE  other
+	JNE  program
 	CMPL 4(BX), $REAPER_4
 	JNE  program
 
@@ -283,9 +270,8 @@ sweep:
 	CALL1(SYS_exit, R13)
 
 agent:
-	// What it will wait for is blocked from the start: internal/proc/signal.go reads it from a signalfd.
+	// Signals that come before Go can receive them stay pending (internal/proc/signal.go).
 	BLOCK(const_held)
-	WIDEN
 	CALL0(SYS_setsid)
 	CALL1(SYS_close, R15)
 	CMPQ R14, $3
@@ -305,10 +291,6 @@ named:
 	REP; MOVSQ
 	LEAQ ·oneThreadWord(SB), AX
 	MOVQ AX, (DI)
-	JMP  program
-
-other:
-	WIDEN
 	JMP  program
 
 failed:

@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/reaper"
-	"ibrun/test/skip"
 	"ibrun/test/waitfor"
 )
 
@@ -185,7 +184,7 @@ func TestSignalsDoNothing(t *testing.T) {
 			for _, s := range reaper.Passed {
 				held |= 1 << (reaper.AsPassed(s) - 1)
 			}
-			require.Equal(t, held, blocked, "what an agent reads from a descriptor")
+			require.Equal(t, held, blocked, "signals that an agent receives")
 		}
 		require.Equal(t, 3, g.end(t))
 	})
@@ -224,29 +223,6 @@ func TestEntryIsSmall(t *testing.T) {
 		require.Equal(t, strings.HasSuffix(t.Name(), "/entry"), threads == 1, "%d threads", threads)
 		require.Equal(t, 0, g.end(t))
 	})
-}
-
-// An agent that begins before Go has a table of descriptors that need not grow, and what it was
-// started with, where so large a table is not allowed, too.
-func TestRoomForDescriptors(t *testing.T) {
-	path, ok := programs["entry"]
-	if !ok {
-		skip.Because(t, "only amd64 has an entry before Go")
-	}
-	for _, limit := range []int{1024, 512} {
-		g := &reaped{cmd: exec.Command("sh", "-c", fmt.Sprintf(`ulimit -Sn %d && exec "$0" "$@"`, limit),
-			path, ":reaper", "exit", "3")}
-		g.cmd.Env = []string{"GREETING=hello"}
-		g.started(t)
-		agent := g.agent(t)
-		in, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/0", agent))
-		require.NoError(t, err)
-		require.Contains(t, in, "pipe:")
-		if limit == 1024 {
-			require.Equal(t, "1024", status(t, agent, "FDSize"))
-		}
-		require.Equal(t, 3, g.end(t))
-	}
 }
 
 // gone reports whether a process has ended, whether or not it has been reaped.
