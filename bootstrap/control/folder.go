@@ -23,19 +23,12 @@ const suffix = ".sock"
 // making is the same of a socket on which nobody listens yet.
 const making = ".new"
 
-// memory is a folder as /tmp in which a name costs no access to a disk.
-const memory = "/dev/shm"
-
 // Folder is where the sockets of this user's jobs are.
 func Folder() string {
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "ibrun")
 	}
-	dir := "/tmp"
-	if st, err := os.Lstat(memory); err == nil && st.Mode()&(os.ModeDir|os.ModeSticky) == os.ModeDir|os.ModeSticky {
-		dir = memory
-	}
-	return fmt.Sprintf("%s/ibrun-%d", dir, os.Geteuid())
+	return fmt.Sprintf("/tmp/ibrun-%d", os.Geteuid())
 }
 
 // check makes sure that a folder is this user's and closed to others.
