@@ -122,10 +122,7 @@ func (c *Core) doLookups(effects []lookup.Effect) {
 				c.send(e.To.Link, e.Msg)
 			}
 		case lookup.Table:
-			// A child that is joining the job looks up values on demand.
-			if e.To.Link == Up || !c.children[e.To.Link].In(child.Coming) {
-				c.send(e.To.Link, wire.Blocks{Values: e.Blocks})
-			}
+			c.send(e.To.Link, wire.Blocks{Values: e.Blocks})
 		case lookup.Wake:
 			c.wakeAt(e.At)
 		case lookup.Fetch:

@@ -24,8 +24,7 @@ func (l *Lookups) Moved(from subtree.Link) {
 // Took lets a child stand for another one, which is about to end. What of the table is not here yet
 // does not come from it, since that may have been lost: who misses an address asks for it.
 func (l *Lookups) Took(child subtree.Link) {
-	*l.tabled(child) = true
-	l.table.reported++
+	l.becomePart(child, partHere)
 }
 
 // AskAgain repeats what was asked on a link, which is new.

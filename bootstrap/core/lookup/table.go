@@ -13,13 +13,22 @@ import (
 // and the whole table comes down.
 type table struct {
 	blocks   frame.Values // of the subtrees that have reported
-	children []bool       // those that have reported, or will not
-	reported int          // how many have
+	children []tablePart  // by link
+	reported int          // children whose part is not partMissing
 	sent     bool
 	here     bool
 	early    []requester // questions that wait for the table
 	giveUp   time.Duration
 }
+
+// tablePart is a child's part in the table.
+type tablePart uint8
+
+const (
+	partMissing tablePart = iota // the child's blocks are not here yet
+	partHere                     // they are here, or were lost with another agent; the child waits for the table
+	partNone                     // the child has ended without them, or came later: it gets no table
+)
 
 // tablePatience is how long a question waits for the table. A node whose ranks do not speak to
 // ibrun would hold it up for ever; then the tree is asked.
@@ -70,28 +79,36 @@ func (l *Lookups) Launched(now time.Duration) []Effect {
 func (l *Lookups) TableBelow(now time.Duration, child subtree.Link, blocks frame.Values) []Effect {
 	l.now = now
 	l.table.blocks.Add(blocks)
-	*l.tabled(child) = true
-	l.table.reported++
+	l.becomePart(child, partHere)
 	l.publishTable()
 	return l.done()
 }
 
-// NoTableBelow goes on without a child that has ended.
+// NoTableBelow goes on without a child that has ended, or that came when the job was running.
 func (l *Lookups) NoTableBelow(now time.Duration, child subtree.Link) []Effect {
 	l.now = now
-	if tabled := l.tabled(child); !*tabled {
-		*tabled = true
-		l.table.reported++
+	if l.part(child) == partMissing {
+		l.becomePart(child, partNone)
 		l.publishTable()
 	}
 	return l.done()
 }
 
-func (l *Lookups) tabled(child subtree.Link) *bool {
+// becomePart records a child's part in the table, which was missing.
+func (l *Lookups) becomePart(child subtree.Link, to tablePart) {
 	for int(child) >= len(l.table.children) {
-		l.table.children = append(l.table.children, false)
+		l.table.children = append(l.table.children, partMissing)
 	}
-	return &l.table.children[child]
+	l.table.children[child] = to
+	l.table.reported++
+}
+
+// part returns a child's part in the table.
+func (l *Lookups) part(child subtree.Link) tablePart {
+	if int(child) < len(l.table.children) {
+		return l.table.children[child]
+	}
+	return partMissing
 }
 
 // publishTable sends this subtree's blocks up when they are complete.
@@ -134,7 +151,7 @@ func (l *Lookups) CountBytes(blocks frame.Values) {
 	}
 }
 
-// Table takes the blocks of all nodes and passes them on.
+// Table takes the blocks of all nodes and passes them on to the children that wait for them.
 func (l *Lookups) Table(now time.Duration, blocks frame.Values) []Effect {
 	l.now = now
 	l.takeTable(blocks)
@@ -144,7 +161,9 @@ func (l *Lookups) Table(now time.Duration, blocks frame.Values) []Effect {
 func (l *Lookups) takeTable(blocks frame.Values) {
 	l.table.here, l.table.blocks = true, frame.Values{}
 	for i := range l.below.Children() {
-		l.sendTable(subtree.Link(i), blocks)
+		if child := subtree.Link(i); l.part(child) != partNone {
+			l.sendTable(child, blocks)
+		}
 	}
 	l.cache.open(blocks, l.below.Layout.Nodes())
 	l.flush()
@@ -167,7 +186,7 @@ func (l *Lookups) TableAwaited() bool { return l.Eager && !l.table.here }
 func (l *Lookups) TableLie(
 	child subtree.Link, blocks frame.Values, nodes int, has func(job.NodeIndex) bool,
 ) string {
-	if !l.Eager || *l.tabled(child) {
+	if !l.Eager || l.part(child) != partMissing {
 		return "that nobody wants"
 	}
 	return l.BlocksLie(blocks, nodes, has)
