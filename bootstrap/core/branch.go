@@ -178,7 +178,7 @@ func (c *Core) act(l Link, a child.Action, cause any) {
 		k.heard = c.now
 	case child.CountReady:
 		m := cause.(wire.Ready)
-		c.markChild(k, job.ReadyReceived)
+		c.times.markChild(k, job.ReadyReceived, c.now)
 		c.starts.reported++
 		c.progress(k)
 		c.starts.up += m.Up

@@ -23,6 +23,7 @@ import (
 	"ibrun/bootstrap/core/flow"
 	"ibrun/bootstrap/core/lookup"
 	"ibrun/bootstrap/core/queries"
+	"ibrun/bootstrap/core/queue"
 	"ibrun/bootstrap/core/recovery"
 	"ibrun/bootstrap/core/subtree"
 	"ibrun/bootstrap/tree"
@@ -90,7 +91,7 @@ type Core struct {
 	clock    clock
 	children []branch
 	starts   starts
-	queue    workQueue
+	queue    queue.Queue
 	below    subtree.Subtree
 	early    []Event // that wait until this subtree is final
 	times    times

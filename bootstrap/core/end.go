@@ -61,9 +61,9 @@ func (c *Core) end(m wire.End) {
 	c.stage, c.below.Launched = ending, true
 	wasStopped := c.clock.stopped
 	c.unhold()
-	c.ended(c.queue.nodes, job.Status{Kind: job.NotRun})
-	c.starts.failed += uint32(c.queue.nodes.Len())
-	c.queue.nodes = nil
+	notBegun := c.queue.GiveAll()
+	c.ended(notBegun, job.Status{Kind: job.NotRun})
+	c.starts.failed += uint32(notBegun.Len())
 	c.dropRanks()
 	c.tellRecovery(recovery.Ended{})
 	for i := range c.children {
@@ -114,7 +114,7 @@ func (c *Core) checkDeadlines() {
 	c.doLookups(c.lookups.Due(c.now))
 	c.doQueries(c.queries.Due(c.now))
 	c.perform(c.tools.Due(c.now))
-	c.queue.askBack(c)
+	c.askBack()
 	if f.leaveAt > 0 && c.stage != ending {
 		if c.now < f.leaveAt {
 			c.wakeAt(f.leaveAt)

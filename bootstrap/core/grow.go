@@ -188,7 +188,7 @@ func (c *Core) grow(ev ResizeAsked) string {
 // growMore opens sessions to new nodes, as many as there is room for.
 func (c *Core) growMore() {
 	g := &c.root.growing
-	for g.step == growStarting && g.next < len(g.links) && c.starts.inFlight < c.starts.window {
+	for g.step == growStarting && g.next < len(g.links) && c.starts.inFlight < c.queue.Window {
 		g.next++
 		c.happen(g.links[g.next-1], child.Start, nil)
 	}

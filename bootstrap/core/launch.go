@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core/child"
+	"ibrun/bootstrap/core/queue"
 	"ibrun/bootstrap/core/recovery"
 	"ibrun/bootstrap/tree"
 	"ibrun/bootstrap/wire"
@@ -28,8 +29,6 @@ type starts struct {
 	begun        bool // the ranks have been ordered to start
 	begunAt      time.Duration
 	forked       bool
-	window       int
-	pace         pace
 	slowReported time.Duration // when late sessions were last named; 0: never
 }
 
@@ -40,14 +39,12 @@ func (c *Core) start(m wire.Launch) {
 	c.lookups.Open(m.Job.Transport)
 	c.level = int(m.Level)
 	c.openRecovery(m)
-	c.openTimes(m.First)
-	c.starts.window = c.cfg.Window
-	if m.Job.Launch.Batch > 0 {
-		c.starts.window = int(m.Job.Launch.Batch)
-	}
+	c.times = newTimes(c.cfg.Root || m.Job.Launch.Timed, c.cfg.Root, c.now, m.First)
 	// The text was written by this build's own root.
 	c.shape, _ = tree.Parse(m.Job.Launch.Tree)
-	c.queue.cost = c.shape.Cost
+	c.queue = queue.New(queue.Config{
+		Window: c.cfg.Window, Batch: int(m.Job.Launch.Batch), Most: c.cfg.Most, Cores: c.cfg.Cores, Cost: c.shape.Cost,
+	})
 	all := job.Part{First: m.First, Nodes: m.Nodes}
 	if c.cfg.Root {
 		c.starts.begun, c.starts.forked = true, true
@@ -66,7 +63,7 @@ func (c *Core) start(m wire.Launch) {
 		below = below.Add(all)
 	}
 	if m.Job.Launch.LateBinding {
-		c.queue.open(c, below)
+		c.queue.Nodes = c.cutHere(below)
 	} else {
 		c.plan(below)
 	}
@@ -79,7 +76,7 @@ func (c *Core) fork() {
 	r := &c.ranks
 	c.starts.begun, c.starts.begunAt = true, c.now
 	c.tellRecovery(recovery.NodeStarted{})
-	c.markOwn(job.ForkStarted)
+	c.times.markOwn(job.ForkStarted, c.now)
 	f := Fork{Job: c.job, Node: r.node, Index: r.index, Op: c.collectives.FloorOp()}
 	if c.below.Own.Count() > 0 {
 		f.Start = c.below.Own.Of(c.below.Own.First()).Start()
@@ -118,12 +115,20 @@ func (c *Core) here(p job.Part) int {
 func (c *Core) startMore() {
 	s := &c.starts
 	for c.stage == launching {
-		switch {
-		case s.inFlight >= s.window:
-			c.observe()
+		if s.inFlight >= c.queue.Window {
+			if due, again := c.queue.Observe(c.now, s.next < len(c.children)); due {
+				c.do(ObserveSessions{})
+			} else if again > 0 {
+				c.wakeAt(again)
+			}
 			return
-		case s.next == len(c.children) && !c.queue.take(c):
-			return
+		}
+		if s.next == len(c.children) {
+			one, ok := c.queue.Take()
+			if !ok {
+				return
+			}
+			c.addBranch(one, tried{}, child.Waiting)
 		}
 		s.next++
 		c.happen(Link(s.next-1), child.Start, nil)
@@ -134,7 +139,7 @@ func (c *Core) startMore() {
 func (c *Core) openSession(l Link) {
 	k := &c.children[l]
 	k.started, k.phase = c.now, "start"
-	c.markChild(k, job.SessionStarted)
+	c.times.markChild(k, job.SessionStarted, c.now)
 	c.starts.inFlight++
 	c.do(StartChild{Child: l, Node: k.head.Nodes.At(0), Local: k.local, Most: k.tried.most(c.job.Launch.Timeout)})
 }
@@ -143,19 +148,22 @@ func (c *Core) openSession(l Link) {
 func (c *Core) sendLaunch(l Link, ev ChildUp) {
 	k := &c.children[l]
 	k.life, k.credit = life{received: c.now}, c.flow.window
-	c.markChild(k, job.LaunchSent)
+	c.times.markChild(k, job.LaunchSent, c.now)
 	if k.times != nil {
 		k.times.head.CPU = ev.CPU
 	}
-	c.came(k, ev.Spent)
 	k.session = c.now - k.started
+	if t := k.tried; t.by != "" {
+		c.fault(wire.Fault{What: wire.FaultFallback, Node: k.head.First, Nodes: 1, Host: k.host(), Parent: t.by, Phase: t.phase, Cause: t.cause})
+	}
+	c.queue.SessionUp(k.local, k.session, ev.Spent)
 	m := wire.Launch{Job: c.job, Nodes: k.planned.Nodes, First: k.planned.First, Level: uint32(c.level + 1),
 		Credit: uint32(c.flow.window), SessionMs: uint32(k.session / time.Millisecond), Replaces: k.In(child.Replacing)}
 	switch {
 	case k.In(child.Coming):
 		m.Job = c.root.growing.job
 	case c.job.Launch.LateBinding && !m.Replaces:
-		m.Share = c.queue.share(c, k)
+		m.Share = c.share(k)
 	}
 	c.send(l, m)
 }
@@ -164,7 +172,7 @@ func (c *Core) childPhase(ev ChildPhase) {
 	if k := &c.children[ev.Child]; k.In(child.Opening) {
 		k.phase = ev.Phase
 		if ev.Moment < job.Moments {
-			c.markChild(k, ev.Moment)
+			c.times.markChild(k, ev.Moment, c.now)
 		}
 	}
 }
@@ -174,7 +182,7 @@ func (c *Core) childPhase(ev ChildPhase) {
 func (c *Core) returnNodes(l Link, ev ChildFailed) {
 	k := &c.children[l]
 	part := k.planned
-	if !k.tried.last(c) {
+	if !c.cfg.Root && k.tried.by == "" {
 		k.times = nil // the agent that starts these nodes measures its own times
 		c.returnUp(part, ev)
 		return
@@ -188,7 +196,7 @@ func (c *Core) returnNodes(l Link, ev ChildFailed) {
 
 func (c *Core) forkDone(ev ForkDone) {
 	c.starts.forked = true
-	c.markOwn(job.RanksStarted)
+	c.times.markOwn(job.RanksStarted, c.now)
 	for _, f := range ev.Failed {
 		c.endRank(f.Rank, job.Status{Kind: job.NotRun, Code: f.Code})
 		c.rankOver(f.Rank, true)
@@ -222,7 +230,7 @@ func (c *Core) forkDone(ev ForkDone) {
 // checkReady reports the subtree once, when every child is ready or gone.
 func (c *Core) checkReady() {
 	s := &c.starts
-	if c.stage != launching || s.readied || s.begun && !s.forked || s.reported < len(c.children) || c.queue.nodes.Len() > 0 {
+	if c.stage != launching || s.readied || s.begun && !s.forked || s.reported < len(c.children) || c.queue.Nodes.Len() > 0 {
 		return
 	}
 	s.readied = true
@@ -232,7 +240,9 @@ func (c *Core) checkReady() {
 		return
 	}
 	c.tellRecovery(recovery.Launched{})
-	c.sendTimes()
+	if c.times.on {
+		c.send(Up, c.times.report(c.now, c.children))
+	}
 	c.sendBelow()
 	c.send(Up, wire.Ready{Up: s.up, Failed: s.failed})
 }

@@ -54,7 +54,7 @@ func (c *Core) sweepLost(f wire.Fault) {
 }
 
 // sweepPatience is how long a sweep may take. Where sessions are slow it has twice their time.
-func (c *Core) sweepPatience() time.Duration { return patience(leastPatience, c.queue.cost.REM) }
+func (c *Core) sweepPatience() time.Duration { return patience(leastPatience, c.queue.SessionTime()) }
 
 // sweepNode sweeps a node once, when there is room.
 func (c *Core) sweepNode(index job.NodeIndex, most time.Duration) {

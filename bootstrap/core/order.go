@@ -19,7 +19,11 @@ func (c *Core) order(m frame.Message) {
 	case wire.Sweep:
 		c.do(SweepJob{Job: m.Job, Node: m.Node, Grace: time.Duration(m.GraceMs) * time.Millisecond})
 	case wire.Steal:
-		c.queue.returnHalf(c)
+		if c.stage == launching {
+			for _, p := range c.queue.GiveHalf() {
+				c.send(Up, wire.Return{Part: p})
+			}
+		}
 	case wire.Membership:
 		c.applyMembership(m)
 	case rankwire.Resize:

@@ -412,7 +412,7 @@ func (c *Core) repairLies(k *branch, m frame.Message) string {
 	case wire.State:
 		return lieIf(!k.In(child.Resumed), "to no Resume")
 	case wire.Report:
-		return lieIf(!k.hasNode(m.Node), "of another's node") + c.faultLies(k, m.Fault)
+		return lieIf(!k.hasNode(m.Node), "of another's node") + k.faultLies(m.Fault)
 	case wire.Chunk:
 		return lieIf(!k.hasRanks(m.Output.Rank, 1), "of another's rank") +
 			lieIf(len(m.Output.Data) > k.credit, "beyond its credit")

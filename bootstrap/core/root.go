@@ -249,7 +249,7 @@ func (c *Core) rootReady() {
 	}
 	c.root.out.AllStarted = true
 	c.tellRecovery(recovery.Launched{})
-	nodes, missing := c.allTimes()
+	nodes, missing := c.times.all(c.children)
 	c.do(Report{LaunchDone{Agents: c.starts.up, Times: slices.Collect(nodes), Missing: missing, Spares: c.root.members.replaced}})
 }
 
@@ -324,7 +324,7 @@ func (c *Core) rootDone() {
 	}
 	o.Runs = job.MergeRuns(c.finish.ends)
 	if !o.AllStarted {
-		nodes, _ := c.allTimes()
+		nodes, _ := c.times.all(c.children)
 		o.Times = slices.Collect(nodes)
 	}
 	o.Tally, o.MPI = *c.counted(), c.finish.mpi

@@ -51,7 +51,7 @@ func (c *Core) apply(ev Event) {
 	case ChildPhase:
 		c.childPhase(ev)
 	case SessionsObserved:
-		c.observed(ev)
+		c.queue.Observed(c.now, ev.Ran, c.starts.inFlight)
 	case ChildFailed:
 		c.childFailed(ev)
 	case JoinRefused:
@@ -179,7 +179,7 @@ func (c *Core) frame(from Link, m frame.Message) {
 	case wire.Ready:
 		c.happen(from, child.ReadyCame, m)
 	case wire.Times:
-		c.childTimed(from, m)
+		k.times.take(c.now-c.times.began, m)
 	case wire.Output:
 		k.credit -= len(m.Data)
 		c.flow.push(chunk{from: from, rank: m.Rank, stream: m.Stream, data: m.Data})

@@ -14,7 +14,7 @@ import (
 type times struct {
 	on    bool
 	began time.Duration
-	own   job.NodeTimes
+	own   *job.NodeTimes // nil at the root
 }
 
 // childTimes is what is known of the launch of a child and of those below it.
@@ -25,45 +25,45 @@ type childTimes struct {
 	missing uint32
 }
 
-func (c *Core) openTimes(first job.NodeIndex) {
-	t := &c.times
-	t.on, t.began = c.cfg.Root || c.job.Launch.Timed, c.now
-	if t.on && !c.cfg.Root {
-		t.own = job.NewNodeTimes(first)
-		t.own.Mark(job.LaunchReceived, 0)
+// newTimes begins to record, at the time now, the launch of an agent on the node first.
+func newTimes(on, root bool, now time.Duration, first job.NodeIndex) times {
+	t := times{on: on, began: now}
+	if on && !root {
+		own := job.NewNodeTimes(first)
+		own.Mark(job.LaunchReceived, 0)
+		t.own = &own
 	}
+	return t
 }
 
 // markOwn notes a moment of this node.
-func (c *Core) markOwn(m job.Moment) {
-	if c.times.on && !c.cfg.Root {
-		c.times.own.Mark(m, c.now-c.times.began)
+func (t *times) markOwn(m job.Moment, now time.Duration) {
+	if t.own != nil {
+		t.own.Mark(m, now-t.began)
 	}
 }
 
 // markChild notes a moment of a child's session.
-func (c *Core) markChild(k *branch, m job.Moment) {
-	if !c.times.on {
+func (t *times) markChild(k *branch, m job.Moment, now time.Duration) {
+	if !t.on {
 		return
 	}
 	if k.times == nil {
 		k.times = &childTimes{head: job.NewNodeTimes(k.head.First)}
 		k.times.head.Local = k.local
-		if !c.cfg.Root {
-			k.times.head.Parent = c.ranks.index + 1
+		if t.own != nil {
+			k.times.head.Parent = t.own.Node + 1
 		}
 	}
-	k.times.head.Mark(m, c.now-c.times.began)
+	k.times.head.Mark(m, now-t.began)
 }
 
-// childTimed takes in how a child's launch went. The child has counted from when
-// it got its Launch. That was between when we sent it and when its Times came
-// here, less the time that the child says to have passed in between: the middle
-// of what is left is taken, and half of it is the error.
-func (c *Core) childTimed(l Link, m wire.Times) {
-	t := c.children[l].times
+// take takes in, at the time now since this agent got its Launch, how a child's launch went. The child has counted from
+// when it got its own Launch. That was between when it was sent and when its Times came here, less the time that the
+// child says to have passed in between: the middle of what is left is taken, and half of it is the error.
+func (t *childTimes) take(now time.Duration, m wire.Times) {
 	sent := t.head.At[job.LaunchSent]
-	t.err = max(0, c.now-c.times.began-sent-m.Span) / 2
+	t.err = max(0, now-sent-m.Span) / 2
 	t.by, t.below, t.missing = sent+t.err, m.Nodes, m.Missing
 }
 
@@ -86,17 +86,17 @@ func (t *childTimes) nodes(yield func(job.NodeTimes) bool) bool {
 	return !head || yield(t.head)
 }
 
-// allTimes is what this agent knows of its subtree, parents before their
-// children, and how many nodes there was no room for.
-func (c *Core) allTimes() (nodes iter.Seq[job.NodeTimes], missing uint32) {
+// all returns what this agent knows of its subtree, parents before their children, and how many nodes there was no room
+// for.
+func (t *times) all(children []branch) (nodes iter.Seq[job.NodeTimes], missing uint32) {
 	total := 0
-	if !c.cfg.Root {
+	if t.own != nil {
 		total++
 	}
-	for i := range c.children {
-		if t := c.children[i].times; t != nil {
-			total += max(1, t.below.Len())
-			missing += t.missing
+	for i := range children {
+		if of := children[i].times; of != nil {
+			total += max(1, of.below.Len())
+			missing += of.missing
 		}
 	}
 	most := min(total, wire.MaxTimes)
@@ -106,21 +106,18 @@ func (c *Core) allTimes() (nodes iter.Seq[job.NodeTimes], missing uint32) {
 			left--
 			return left >= 0 && yield(n)
 		}
-		more := c.cfg.Root || some(c.times.own)
-		for i := 0; i < len(c.children) && more; i++ {
-			if t := c.children[i].times; t != nil {
-				more = t.nodes(some)
+		more := t.own == nil || some(*t.own)
+		for i := 0; i < len(children) && more; i++ {
+			if of := children[i].times; of != nil {
+				more = of.nodes(some)
 			}
 		}
 	}, missing + uint32(total-most)
 }
 
-// sendTimes goes right before Ready.
-func (c *Core) sendTimes() {
-	if !c.times.on {
-		return
-	}
-	c.markOwn(job.ReadySent)
-	nodes, missing := c.allTimes()
-	c.send(Up, wire.Times{Span: c.now - c.times.began, Missing: missing, Nodes: wire.TimingsOf(nodes)})
+// report returns the message that goes to the parent right before Ready.
+func (t *times) report(now time.Duration, children []branch) wire.Times {
+	t.markOwn(job.ReadySent, now)
+	nodes, missing := t.all(children)
+	return wire.Times{Span: now - t.began, Missing: missing, Nodes: wire.TimingsOf(nodes)}
 }

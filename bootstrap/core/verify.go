@@ -34,7 +34,7 @@ func (c *Core) childLies(l Link, m frame.Message) (lie string) {
 	case wire.Ready:
 		return lieIf(!launching || uint64(m.Up)+uint64(m.Failed) > uint64(k.part.Len()+k.dead.Len()), "of other nodes, or again")
 	case wire.Times:
-		return c.timesLie(k, m)
+		return k.timesLie(c.job.Launch.Timed, m)
 	case wire.Below, wire.State, wire.Report, wire.Chunk, wire.Joined:
 		return c.repairLies(k, m)
 	case wire.Output:
@@ -44,7 +44,7 @@ func (c *Core) childLies(l Link, m frame.Message) (lie string) {
 	case wire.Return:
 		return lieIf(!launching || !k.mayGive(m.Part.First, uint32(m.Part.Nodes.Len())), "of nodes that are not its to give")
 	case wire.Fault:
-		return c.faultLies(k, m)
+		return k.faultLies(m)
 	case wire.Waiting:
 		return lieIf(!launching, "after Ready")
 	case rankwire.Answer:
@@ -67,7 +67,7 @@ func (c *Core) childLies(l Link, m frame.Message) (lie string) {
 	case rankwire.Tally:
 		return lieIf(!c.job.Transport.Stats || k.In(child.Counted), "that nobody wants")
 	case wire.Placed:
-		return c.placedLies(k, m)
+		return k.placedLies(c.job, m)
 	case rankwire.Name:
 		return lieIf(!k.hasRanks(m.Rank, 1), "of another's rank")
 	case rankwire.SpawnJob:
@@ -143,7 +143,7 @@ func (k *branch) mayGive(first job.NodeIndex, count uint32) bool {
 	return count > 0 && end > first && uint32(k.part.Within(first, end).Len()) == count && (k.head.First < first || k.head.First >= end)
 }
 
-func (c *Core) faultLies(k *branch, m wire.Fault) string {
+func (k *branch) faultLies(m wire.Fault) string {
 	switch m.What {
 	case wire.FaultRank, wire.FaultFork, wire.FaultAbort, wire.FaultRollback:
 		return lieIf(!k.hasNode(m.Node) || m.Count == 0 || !k.hasRanks(m.Rank, m.Count), "of another's ranks")
@@ -177,8 +177,8 @@ func belong(spans rankwire.SlotSpans, limit uint32) bool {
 
 // timesLie looks for nodes that are not the child's, or come twice, or before
 // their parent.
-func (c *Core) timesLie(k *branch, m wire.Times) string {
-	if !k.In(child.Launching) || !c.job.Launch.Timed || k.times == nil || k.times.below.Len() > 0 {
+func (k *branch) timesLie(timed bool, m wire.Times) string {
+	if !k.In(child.Launching) || !timed || k.times == nil || k.times.below.Len() > 0 {
 		return "that nobody wants"
 	}
 	if uint64(m.Missing)+uint64(m.Nodes.Len()) > uint64(k.part.Len()+k.dead.Len()) {
@@ -196,14 +196,14 @@ func (c *Core) timesLie(k *branch, m wire.Times) string {
 	return ""
 }
 
-func (c *Core) placedLies(k *branch, m wire.Placed) string {
-	if b := c.job.Binding; !b.Report && !b.Topo {
+func (k *branch) placedLies(j *job.Job, m wire.Placed) string {
+	if b := j.Binding; !b.Report && !b.Topo {
 		return "that nobody wants"
 	}
-	if !k.hasNode(m.Node) || uint32(m.Node) >= c.job.Layout.Nodes() {
+	if !k.hasNode(m.Node) || uint32(m.Node) >= j.Layout.Nodes() {
 		return "of another's node"
 	}
-	first, count := c.job.Layout.SlotsOn(m.Node)
+	first, count := j.Layout.SlotsOn(m.Node)
 	for p := range m.Ranks.All() {
 		if p.Rank < first || uint32(p.Rank-first) >= count {
 			return "of another's rank"

@@ -1,0 +1,149 @@
+package core
+
+import (
+	"time"
+
+	"ibrun/bootstrap/core/child"
+	"ibrun/bootstrap/wire"
+	"ibrun/internal/job"
+)
+
+// Late binding (docs/dev/decisions/0013-late-binding.md): package queue decides which nodes a child gets, and nodes that a
+// child cannot start come back.
+
+// tried is what was done before for a node.
+type tried struct {
+	by, phase, cause string // host that could not start it, and why; empty: nobody has tried
+	spare            bool   // it replaces a dead node
+}
+
+// secondTry is the part of a session's time that a second one may take, when the
+// first has failed: others of its kind have come up meanwhile.
+const secondTry = 3
+
+func (t tried) most(timeout time.Duration) time.Duration {
+	if t.by == "" {
+		return 0
+	}
+	return timeout / secondTry
+}
+
+// due is when a child with a share should have been ready.
+type due struct {
+	at    time.Duration // when nodes are stolen from it; 0: never
+	every time.Duration // as expected
+	wait  time.Duration // until it is asked again
+}
+
+// cutHere makes a child of the node that is this machine, if there is one, and returns the other nodes. The node needs no
+// session, and so is first.
+func (c *Core) cutHere(below job.Parts) job.Parts {
+	rest := below
+	for _, p := range below {
+		if at := c.here(p); at >= 0 {
+			one := p.Slice(at, at+1)
+			rest = rest.Without(one.First, one.End())
+			c.addBranch(one, tried{}, child.Waiting)
+		}
+	}
+	return rest
+}
+
+// share gives a child that has come up its share of the work queue.
+func (c *Core) share(k *branch) job.Parts {
+	if !c.queue.Shares(c.now - k.started) {
+		return nil
+	}
+	var elapsed []time.Duration
+	for i := range c.children {
+		if o := &c.children[i]; o.In(child.Opening) {
+			elapsed = append(elapsed, c.now-o.started)
+		}
+	}
+	part, expected := c.queue.Share(elapsed, c.starts.inFlight)
+	if len(part) > 0 {
+		k.part = k.part.Add(part...)
+		k.due = due{at: c.now + expected, every: expected, wait: expected}
+		c.wakeAt(k.due.at)
+	}
+	return part
+}
+
+// askBack asks children that are late for nodes, when there is a slot for them.
+func (c *Core) askBack() {
+	if c.stage != launching {
+		return
+	}
+	busy := c.queue.Nodes.Len() > 0 || c.starts.inFlight >= c.queue.Window
+	for i := range c.children {
+		k := &c.children[i]
+		switch {
+		case !k.In(child.Launching) || k.due.at == 0:
+		case k.due.at > c.now:
+			c.wakeAt(k.due.at)
+		case busy:
+			c.wakeAt(c.now + c.queue.SessionTime())
+		default:
+			k.due.at, k.due.wait = c.now+k.due.wait, 2*k.due.wait
+			c.wakeAt(k.due.at)
+			c.send(Link(i), wire.Steal{})
+		}
+	}
+}
+
+// returnUp returns the nodes of a child whose session failed. An agent that
+// could reach nobody returns all that it has.
+func (c *Core) returnUp(part job.Part, why ChildFailed) {
+	barren := c.queue.SessionFailed()
+	c.send(Up, wire.Return{Part: part, Barren: barren, Phase: why.Phase, Cause: why.Cause})
+	if !barren {
+		return
+	}
+	rest := c.queue.GiveAll()
+	for ; c.starts.next < len(c.children); c.starts.next++ {
+		rest = append(rest, c.children[c.starts.next].planned)
+		c.happen(Link(c.starts.next), child.GiveBack, nil)
+	}
+	for _, p := range rest {
+		c.send(Up, wire.Return{Part: p, Barren: true})
+	}
+}
+
+// returned takes nodes that a child has returned.
+func (c *Core) returned(from Link, m wire.Return) {
+	k := &c.children[from]
+	mine := k.part.Within(m.Part.First, m.Part.End())
+	part := mine[0] // under the names that it was given with
+	k.part = k.part.Without(part.First, part.End())
+	if k.due.at > 0 {
+		k.due.wait, k.due.at = k.due.every, c.now+k.due.every
+	}
+	if c.stage != launching {
+		c.ended(mine, job.Status{Kind: job.NotRun})
+		return
+	}
+	q := &c.queue
+	q.Alone = q.Alone || m.Barren
+	t := tried{}
+	if m.Cause != "" {
+		t = tried{by: k.host(), phase: m.Phase, cause: m.Cause}
+	}
+	switch {
+	case c.job.Launch.LateBinding && m.Cause == "":
+		q.Nodes = q.Nodes.Add(part)
+	case q.Alone:
+		for i := range part.Nodes.Len() {
+			c.addBranch(part.Slice(i, i+1), t, child.Waiting)
+			t = tried{}
+		}
+	default:
+		c.addBranch(part, t, child.Waiting)
+	}
+}
+
+// forget takes nodes from a child that are dead: they are the root's.
+func (k *branch) forget(f wire.Fault) {
+	end := f.Node + job.NodeIndex(f.Nodes)
+	k.dead = k.dead.Add(k.part.Within(f.Node, end)...)
+	k.part = k.part.Without(f.Node, end)
+}
