@@ -18,7 +18,6 @@ import (
 	"ibrun/internal/poll"
 	"ibrun/internal/proc"
 	"ibrun/lazy"
-	"ibrun/lazy/upgrade"
 	"ibrun/topo"
 	"ibrun/topo/bind"
 )
@@ -230,6 +229,6 @@ func openSecondary(w rankwire.Welcome, to fabric.Sink) fabric.Fabric {
 // (docs/dev/decisions/0042-held-acknowledgements.md), which costs as much processor time as 12 packets. The first
 // packet of each message does not count, because a message of one packet is cheaper as a datagram.
 var (
-	overInfiniBand = upgrade.Worth{Limit: 16, PerSecond: 16, Packet: 4 << 10, Each: 1}
-	overEthernet   = upgrade.Worth{Limit: 12, PerSecond: 1}
+	overInfiniBand = lazy.Worth{Limit: 16, PerSecond: 16, Packet: 4 << 10, Each: 1}
+	overEthernet   = lazy.Worth{Limit: 12, PerSecond: 1}
 )

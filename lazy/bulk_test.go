@@ -16,7 +16,7 @@ import (
 
 	"ibrun/fabric/mem"
 	"ibrun/internal/job"
-	"ibrun/lazy/upgrade"
+	"ibrun/lazy/peer"
 )
 
 // order checks that the messages of each rank come in their order and as payload made them.
@@ -49,7 +49,7 @@ func takeInOrder(ctx context.Context, t *testing.T, table *Table, me uint32, cou
 // Messages of 16 KiB, the longest that a datagram connection carries, sent back to back: the sender
 // moves to a stream, once, and most messages go by it.
 func TestBulkMovesToAStream(t *testing.T) {
-	const count, size = 1000, upgrade.LongMessage - 12
+	const count, size = 1000, peer.LongMessage - 12
 	for name, open := range fabrics() {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 2, 1, open).start()
@@ -89,7 +89,7 @@ func drawBurst(seed uint64) burst {
 	r := rand.New(rand.NewPCG(seed, 20))
 	of := func(list ...int) int { return list[r.IntN(len(list))] }
 	return burst{
-		seed: seed, ranks: uint32(of(2, 2, 3)), most: of(300, 1400, 5000, upgrade.LongMessage), trickle: seed%4 == 0,
+		seed: seed, ranks: uint32(of(2, 2, 3)), most: of(300, 1400, 5000, peer.LongMessage), trickle: seed%4 == 0,
 		both: r.IntN(2) == 0,
 		faults: mem.Faults{
 			Loss: float64(of(0, 0, 10, 30)) / 100, Dup: 0.1, Reorder: 0.1,
@@ -114,7 +114,7 @@ func (b burst) send(ctx context.Context, table *Table, me, to uint32) (count uin
 	moved := func() bool {
 		table.fmu.Lock()
 		defer table.fmu.Unlock()
-		return table.remotePeer(to).upgrade.Sending()
+		return table.remotePeer(to).peer.Sending()
 	}
 	after := 100
 	for bytes, free := 0, 0; after > 0 && bytes < burstLimit; count++ {
@@ -123,7 +123,7 @@ func (b burst) send(ctx context.Context, table *Table, me, to uint32) (count uin
 			return count, err
 		}
 		bytes, free = bytes+len(m), free+len(m)+64
-		if b.trickle && free > moveAt/2-upgrade.LongMessage {
+		if b.trickle && free > moveAt/2-peer.LongMessage {
 			if err := table.remotePeer(to).flush(ctx); err != nil {
 				return count, err
 			}

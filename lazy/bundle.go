@@ -1,7 +1,6 @@
 package lazy
 
 import (
-	"encoding/binary"
 	"time"
 
 	"ibrun/lazy/peer"
@@ -18,18 +17,14 @@ type bundle struct {
 	armed bool          // it runs
 }
 
-const (
-	// lengthBytes is the length of a message's head in a bundle.
-	lengthBytes = 2
-	// bundleShare of a packet is the most that a message has which waits for others.
-	bundleShare = 4
-)
+// bundleShare of a packet is the most that a message has which waits for others.
+const bundleShare = 4
 
 // joins reports whether a message can be added to the bundle, or begins one; the caller holds the
 // lock.
 func (f *remotePeer) joins(m []byte) bool {
 	most := f.peer.Packet()
-	return f.t.cfg.Bundle > 0 && len(m) <= most/bundleShare && len(f.bundle.body)+lengthBytes+len(m) <= most
+	return f.t.cfg.Bundle > 0 && len(m) <= most/bundleShare && len(f.bundle.body)+peer.BundledHead+len(m) <= most
 }
 
 // join adds a message to the bundle, which leaves if another one like it would not fit.
@@ -43,7 +38,7 @@ func (f *remotePeer) join(m []byte) {
 			f.t.step(f, peer.Event{Kind: peer.Warm})
 		}
 	}
-	b.body = append(binary.BigEndian.AppendUint16(b.body, uint16(len(m))), m...)
+	b.body = peer.AppendBundled(b.body, m)
 	b.count++
 	if !f.joins(m) {
 		f.unbundle()
@@ -90,23 +85,8 @@ func (f *remotePeer) unbundle() {
 	}
 	ev := peer.Event{Kind: peer.Bundle, Msg: b.body}
 	if b.count == 1 {
-		ev = peer.Event{Kind: peer.Send, Msg: b.body[lengthBytes:]}
+		ev = peer.Event{Kind: peer.Send, Msg: b.body[peer.BundledHead:]}
 	}
 	b.drop()
 	f.t.step(f, ev)
-}
-
-// receiveBundle takes a bundle of the peer apart. Its messages share its memory.
-func (f *remotePeer) receiveBundle(b []byte) {
-	other := 0 // bytes that no receiver will take
-	for len(b) >= lengthBytes {
-		size := int(binary.BigEndian.Uint16(b))
-		if b = b[lengthBytes:]; size > len(b) {
-			break
-		}
-		f.t.in.arrived(Message{f.rank, b[:size:size]})
-		b = b[size:]
-		other += lengthBytes
-	}
-	f.t.step(f, peer.Event{Kind: peer.Taken, N: other + len(b)})
 }

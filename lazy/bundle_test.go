@@ -7,14 +7,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/fabric/mem"
 	"ibrun/internal/job"
-	"ibrun/lazy/upgrade"
 	"ibrun/test/waitfor"
 )
 
 // bundled is two ranks of which the first aggregates.
-func bundled(t *testing.T, wait time.Duration, over string, limit upgrade.Worth) (a, b *Table) {
+func bundled(t *testing.T, wait time.Duration, over string, limit Worth) (a, b *Table) {
 	w := newWorld(t, 2, 1, fabrics()[over])
 	w.config = func(c *Config) {
 		if c.Rank == 0 {
@@ -40,7 +38,7 @@ func TestBundles(t *testing.T) {
 	}
 	for over := range fabrics() {
 		t.Run(over, func(t *testing.T) {
-			a, b := bundled(t, time.Hour, over, upgrade.Worth{})
+			a, b := bundled(t, time.Hour, over, Worth{})
 			ctx := within(t)
 			var all sync.WaitGroup
 			all.Go(func() { takeInOrder(ctx, t, b, 1, count, size) })
@@ -76,7 +74,7 @@ func TestBundleBeforeAMove(t *testing.T) {
 // What waits goes in few packets. The memory of what was received is all taken back, so the window
 // stays open.
 func TestBundlesShareAPacket(t *testing.T) {
-	a, b := bundled(t, time.Hour, "udp", upgrade.Worth{})
+	a, b := bundled(t, time.Hour, "udp", Worth{})
 	ctx := within(t)
 	const count = 1000 // less than what moves a pair to a stream
 	for n := range uint32(count) {
@@ -97,7 +95,7 @@ func TestBundlesShareAPacket(t *testing.T) {
 
 // A message waits no longer than it may.
 func TestBundleIsDue(t *testing.T) {
-	a, b := bundled(t, time.Millisecond, "mem", upgrade.Worth{})
+	a, b := bundled(t, time.Millisecond, "mem", Worth{})
 	ctx := within(t)
 	for range 3 { // the timer is set again
 		require.NoError(t, a.Send(ctx, 1, []byte("small")))
@@ -124,21 +122,4 @@ func TestBundleForAnOldStart(t *testing.T) {
 	require.NoError(t, w.send(ctx, 0, victim, "new"))
 	require.NoError(t, a.Flush(ctx))
 	w.receivesFrom(ctx, victim, 0, []byte("new"))
-}
-
-// A bundle that is none is not read beyond its end.
-func TestBadBundle(t *testing.T) {
-	w := newWorld(t, 2, 1, overMem(mem.New(1, mem.Faults{}))).start()
-	table := w.table(0)
-	table.fmu.Lock()
-	f := table.remotePeer(1)
-	for _, b := range []string{"", "\x00", "\x00\x02a", "\x00\x01a\xff\xff", "\x00\x01a\x00"} {
-		f.receiveBundle([]byte(b))
-	}
-	table.fmu.Unlock()
-	for range 2 {
-		m, err := table.Recv(within(t))
-		require.NoError(t, err)
-		require.Equal(t, "a", string(m.Body))
-	}
 }

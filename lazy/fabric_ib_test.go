@@ -19,7 +19,7 @@ import (
 	"ibrun/fabric"
 	"ibrun/fabric/ib"
 	"ibrun/fabric/udp"
-	"ibrun/lazy/upgrade"
+	"ibrun/lazy/peer"
 	"ibrun/test/fakeverbs"
 	"ibrun/test/rdmavm/inside"
 	"ibrun/test/waitfor"
@@ -212,7 +212,7 @@ func TestMixed(t *testing.T) {
 		return f
 	})
 	ctx := within(t)
-	long := bytes.Repeat([]byte("long"), upgrade.LongMessage)
+	long := bytes.Repeat([]byte("long"), peer.LongMessage)
 	for from := range uint32(4) { // the first of a pair is, by turns, on either side
 		for n := range uint32(40) {
 			for to := range uint32(4) {

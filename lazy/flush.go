@@ -40,7 +40,7 @@ func (f *remotePeer) flush(ctx context.Context) error {
 	defer f.t.fmu.Unlock()
 	for {
 		f.unbundle()
-		if err := f.report(); err != nil || f.peer.Unacked() == 0 && !f.limbo && !f.upgrade.Resuming() {
+		if err := f.report(); err != nil || f.peer.Unacked() == 0 && !f.limbo && !f.peer.Resuming() {
 			return err
 		}
 		if f.t.stopped {

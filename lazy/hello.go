@@ -9,7 +9,7 @@ import (
 
 	"ibrun/fabric"
 	"ibrun/internal/job"
-	"ibrun/lazy/upgrade"
+	"ibrun/lazy/peer"
 )
 
 // helloKind is the kind of the envelope that opens a stream in each direction.
@@ -26,7 +26,7 @@ const helloWaits = 5
 const dialTime = 10 * time.Second
 
 // dial opens the stream in a goroutine of its own.
-func (t *Table) dial(f *remotePeer, token upgrade.Token, offer []byte) {
+func (t *Table) dial(f *remotePeer, token peer.Token, offer []byte) {
 	to := f.peer.Address()
 	ctx, cancel := context.WithTimeout(t.ctx, dialTime)
 	f.dialing, f.dialToken = cancel, token
@@ -45,17 +45,22 @@ func (t *Table) dial(f *remotePeer, token upgrade.Token, offer []byte) {
 		if f.dialToken == token {
 			f.dialing = nil
 		}
-		late := t.stopped || !f.upgrade.Awaits(token) // another attempt has begun, or none is wanted
+		late := !f.awaits(token) // another attempt has begun, or none is wanted
 		switch {
 		case late && err == nil:
 			s.Close()
 		case late:
 		case err != nil:
-			f.step(upgrade.Event{Kind: upgrade.DialFailed, Token: token, Why: err})
+			t.step(f, peer.Event{Kind: peer.DialFailed, Token: token, Why: err})
 		default:
 			f.gotStream(s, token)
 		}
 	})
+}
+
+// awaits reports whether the stream of a token is still wanted; the caller holds the lock of remote peers.
+func (f *remotePeer) awaits(token peer.Token) bool {
+	return !f.t.stopped && !f.departed && f.peer.Awaits(token)
 }
 
 // A peer that hangs up before it has heard which rank dials may be crowded by strangers. It
@@ -67,7 +72,7 @@ const (
 
 // connect dials a peer until both sides have proved themselves.
 func (t *Table) connect(
-	ctx context.Context, f *remotePeer, to fabric.Tuple, offer []byte, token upgrade.Token,
+	ctx context.Context, f *remotePeer, to fabric.Tuple, offer []byte, token peer.Token,
 ) (fabric.Stream, error) {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		s, err := t.by(to).Dial(ctx, to, offer)
@@ -87,7 +92,7 @@ func (t *Table) connect(
 			return nil, err
 		}
 		t.fmu.Lock()
-		wanted := f.upgrade.Awaits(token)
+		wanted := f.awaits(token)
 		t.fmu.Unlock()
 		if !wanted {
 			return nil, err
@@ -96,25 +101,25 @@ func (t *Table) connect(
 }
 
 // prove shows the listener which rank dials, and takes its proof.
-func (t *Table) prove(s fabric.Stream, rank uint32, token upgrade.Token) error {
+func (t *Table) prove(s fabric.Stream, rank uint32, token peer.Token) error {
 	_ = s.SetDeadline(time.Now().Add(helloTime)) // if s is closed, the next call on s returns the error
 	if err := t.sendHello(s, rank, token); err != nil {
 		return err
 	}
 	e, body, err := t.receiveHello(s)
-	if err == nil && (e.Src != rank || upgrade.Token(body) != token) {
+	if err == nil && (e.Src != rank || peer.Token(body) != token) {
 		err = fabric.ErrForged
 	}
 	_ = s.SetDeadline(time.Time{})
 	return err
 }
 
-func (t *Table) sendHello(s fabric.Stream, rank uint32, token upgrade.Token) error {
+func (t *Table) sendHello(s fabric.Stream, rank uint32, token peer.Token) error {
 	return write(s, t.cfg.Seal.Append(nil, fabric.Envelope{Kind: helloKind, Dst: rank}, token[:]))
 }
 
 func (t *Table) receiveHello(s fabric.Stream) (fabric.Envelope, []byte, error) {
-	b := make([]byte, fabric.Overhead+upgrade.TokenLen)
+	b := make([]byte, fabric.Overhead+peer.TokenLen)
 	for n, waits := 0, 1; n < len(b); waits++ {
 		_ = s.SetDeadline(time.Now().Add(helloTime / helloWaits))
 		got, err := io.ReadFull(s, b[n:])
@@ -139,11 +144,11 @@ func (t *Table) accept(g *guest) {
 		s.Close()
 		return
 	}
-	token := upgrade.Token(body)
+	token := peer.Token(body)
 	t.fmu.Lock()
 	defer t.fmu.Unlock()
 	f := t.remotePeer(e.Src)
-	if t.stopped || !f.upgrade.Awaits(token) {
+	if !f.awaits(token) {
 		s.Close()
 		return
 	}

@@ -127,7 +127,7 @@ func (t *Table) expected() (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, f := range t.fars {
-		if f.upgrade.Offering() {
+		if f.peer.Offering() {
 			n++
 		}
 	}

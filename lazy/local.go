@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"ibrun/internal/job"
-	"ibrun/lazy/upgrade"
+	"ibrun/lazy/peer"
 )
 
 // localPeer is a peer on the same node. The agent connects two ranks by a socket pair when one of them asks for it.
@@ -71,7 +71,7 @@ func (t *Table) Paired(rank uint32, c net.Conn, failure error) {
 		t.in.lose(rank, err)
 		return
 	}
-	s := newStream(c, upgrade.Token{}, t.start(rank))
+	s := newStream(c, peer.Token{}, t.start(rank))
 	s.spin = t.cfg.Spin
 	t.mu.Lock()
 	defer t.mu.Unlock()

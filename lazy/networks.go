@@ -7,7 +7,6 @@ import (
 
 	"ibrun/fabric"
 	"ibrun/lazy/peer"
-	"ibrun/lazy/upgrade"
 )
 
 // A rank with two networks goes on by the second one while the first does not work
@@ -68,30 +67,25 @@ func (t *Table) firstDown(err error) {
 // leaveFirst ends what a pair has under way on the first network.
 func (f *remotePeer) leaveFirst(why error) {
 	if s := f.stream; s != nil && s.kept != nil {
-		f.step(upgrade.Event{Kind: upgrade.Lost, Token: s.token, Why: why, Kept: true})
+		f.t.step(f, peer.Event{Kind: peer.Lost, Token: s.token, Why: why, Kept: true})
 	}
 	if f.dialing != nil && !isSecond(f.dialToken) {
 		f.dialing()
 	}
 }
 
-// moved takes the word that the pair goes by another network.
+// moved ends a dial on the first network when the pair goes by the second one.
 func (f *remotePeer) moved() {
-	f.step(upgrade.Event{Kind: upgrade.Moved})
-	if f.peer.Secondary() {
-		if f.dialing != nil && !isSecond(f.dialToken) {
-			f.dialing()
-		}
-		return
+	if f.peer.Secondary() && f.dialing != nil && !isSecond(f.dialToken) {
+		f.dialing()
 	}
-	f.leaveSecond(f.busy())
 }
 
 // leaveSecond gives a stream of the second network up when the pair is back on the first. It is
 // called when no sender has been told to use it, unless busy.
 func (f *remotePeer) leaveSecond(busy bool) {
 	s := f.stream
-	if s == nil || f.t.secondary == nil || !isSecond(s.token) || f.peer.Secondary() || !f.upgrade.HasStream() ||
+	if s == nil || f.t.secondary == nil || !isSecond(s.token) || f.peer.Secondary() || !f.peer.HasStream() ||
 		time.Since(f.left) < leaveAgain {
 		return
 	}
@@ -99,30 +93,20 @@ func (f *remotePeer) leaveSecond(busy bool) {
 		return // it has no other
 	}
 	f.left = time.Now()
-	f.step(upgrade.Event{Kind: upgrade.Rest, Busy: busy})
+	f.t.step(f, peer.Event{Kind: peer.Rest, Busy: busy})
 }
 
 // isSecond reports whether a stream is of the second network, which is the lowest bit of its token.
-func isSecond(token upgrade.Token) bool { return token[len(token)-1]&1 == 1 }
-
-// findSecond asks for a peer's second address, as its peer.Peer wants.
-func (f *remotePeer) findSecond() {
-	epoch := f.peer.Epoch()
-	if f.secondary.epoch == epoch && epoch != 0 {
-		f.t.step(f, peer.Event{Kind: peer.SecondaryFound, Tuple: f.secondary.tuple})
-		return
-	}
-	f.t.askSecondary(f, epoch)
-}
+func isSecond(token peer.Token) bool { return token[len(token)-1]&1 == 1 }
 
 // dialAddress is where a stream is dialled: by the network of the offer, whose address may have to
 // be asked for first.
-func (f *remotePeer) dialAddress(ctx context.Context, token upgrade.Token) (to fabric.Tuple, err error) {
+func (f *remotePeer) dialAddress(ctx context.Context, token peer.Token) (to fabric.Tuple, err error) {
 	t := f.t
 	for {
 		t.fmu.Lock()
 		first, second := f.peer.Addresses()
-		wanted := f.upgrade.Awaits(token)
+		wanted := f.awaits(token)
 		t.fmu.Unlock()
 		if to = first; isSecond(token) {
 			to = second

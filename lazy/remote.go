@@ -1,7 +1,6 @@
 package lazy
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 
 	"ibrun/internal/job"
 	"ibrun/lazy/peer"
-	"ibrun/lazy/upgrade"
 )
 
 // remotePeer is a peer on another node. Its fields belong to the table's lock of remote peers.
@@ -32,14 +30,12 @@ type remotePeer struct {
 
 	suspicion suspicion // not under the lock
 
-	upgrade upgrade.Pair
-	stream  *stream          // as long as the upgrade has one
-	effects []upgrade.Effect // of the upgrade, which are being performed
+	stream *stream // as long as the pair has one
 
 	before    uint64 // Repeated when it took the slot
 	secondary secondary
 	dialing   context.CancelFunc // of the dial under way; nil: none
-	dialToken upgrade.Token      // of that dial
+	dialToken peer.Token         // of that dial
 	resumes   uint64             // streams that have failed and lost nothing
 	left      time.Time          // when the stream of the second network was to be given up last
 
@@ -49,8 +45,6 @@ type remotePeer struct {
 	runs  int   // answers since then that it runs
 	alarm bool  // if it does, a receiver of any rank has to know of the stream
 	why   error // the stream has ended
-
-	renewing bool // Failed or Closed of an old start is to come
 
 	failures int   // so far
 	err      error // the last one
@@ -77,14 +71,13 @@ func (t *Table) remotePeer(rank uint32) *remotePeer {
 		cfg := peer.Config{
 			Epoch: t.cfg.Epoch, Tuple: t.fabric.Tuple(), MTU: t.mtu(),
 			Stage: moveAt, Seed: uint64(t.cfg.Rank)<<32 | uint64(rank), Scratch: &t.scratch, Floor: t.floor(rank),
-			Hold: t.cfg.Hold,
+			Hold: t.cfg.Hold, Dials: t.cfg.Rank < rank, Always: t.cfg.Streams, Worth: t.cfg.Worth,
 		}
 		if t.secondary != nil {
 			cfg.Secondary = t.secondary.Tuple()
 		}
 		cfg.Down = t.down != nil
 		f.peer = peer.New(cfg)
-		f.upgrade = f.newUpgrade()
 		f.timer = time.AfterFunc(time.Hour, f.tick)
 		f.timer.Stop()
 		f.suspicion.timer = time.AfterFunc(time.Hour, f.suspect)
@@ -108,38 +101,43 @@ func (t *Table) remotePeers() []*remotePeer {
 	return slices.Collect(maps.Values(t.fars))
 }
 
-func (f *remotePeer) newUpgrade() upgrade.Pair {
-	worth := f.t.cfg.Worth
-	worth.Packet = cmp.Or(worth.Packet, f.t.mtu())
-	return upgrade.New(upgrade.Config{Dials: f.t.cfg.Rank < f.rank, Always: f.t.cfg.Streams, Worth: worth})
+// followUp is what performing the effects of one event calls for, and what comes after the last of them.
+type followUp struct {
+	resend  [][]byte    // messages that go again as datagrams
+	offer   bool        // the peer waits for an offer
+	moved   bool        // the pair goes by another network
+	resting *remotePeer // a peer whose connection is to be closed if it is idle
 }
 
-// queued is an event for a peer that came up while effects were performed.
-type queued struct {
-	remote *remotePeer
-	ev     peer.Event
-}
-
-// step gives a peer an event and performs what comes of it. The caller holds
-// the lock of remote peers.
+// step gives a peer an event and performs what comes of it. No peer gets an event while the effects of another one are
+// performed: what they call for follows afterwards. The caller holds the lock of remote peers.
 func (t *Table) step(f *remotePeer, ev peer.Event) {
-	t.todo = append(t.todo, queued{f, ev})
-	if len(t.todo) > 1 {
-		return // a step below us on the stack will take it
+	f.used = time.Since(t.began)
+	var next followUp
+	effects := f.peer.Step(f.used, ev)
+	for i := range effects {
+		t.perform(f, &effects[i], &next)
 	}
-	for i := 0; i < len(t.todo); i++ {
-		q := t.todo[i]
-		q.remote.used = time.Since(t.began)
-		for _, e := range q.remote.peer.Step(q.remote.used, q.ev) {
-			t.perform(q.remote, &e)
-		}
-		t.post()
+	t.post()
+	if t.cfg.afterStep != nil {
+		t.cfg.afterStep(f.peer)
 	}
-	clear(t.todo)
-	t.todo = t.todo[:0]
+	for _, m := range next.resend {
+		t.step(f, peer.Event{Kind: peer.Send, Msg: m})
+	}
+	if next.offer {
+		t.step(f, f.makeOffer())
+	}
+	if next.moved {
+		f.leaveSecond(f.busy())
+	}
+	if next.resting != nil {
+		next.resting.rest()
+	}
+	t.openReady()
 }
 
-func (t *Table) perform(f *remotePeer, e *peer.Effect) {
+func (t *Table) perform(f *remotePeer, e *peer.Effect, next *followUp) {
 	switch e.Kind {
 	case peer.Transmit:
 		t.transmit(f, e)
@@ -149,30 +147,82 @@ func (t *Table) perform(f *remotePeer, e *peer.Effect) {
 		t.resolve(f, e.Least, e.Fresh)
 	case peer.Deliver:
 		t.in.arrived(Message{f.rank, e.Msg})
-	case peer.DeliverControl:
-		t.step(f, peer.Event{Kind: peer.Taken, N: len(e.Msg)})
-		f.step(upgrade.Event{Kind: upgrade.Received, Msg: e.Msg, Busy: f.busy()})
 	case peer.DeliverBundle:
-		f.receiveBundle(e.Msg)
+		for m, rest, ok := peer.CutBundled(e.Msg); ok; m, rest, ok = peer.CutBundled(rest) {
+			t.in.arrived(Message{f.rank, m})
+		}
 	case peer.Opened:
 		f.opened()
+		if t.live > t.cfg.MaxLive {
+			next.resting = t.oldest(f)
+		}
 	case peer.Closed:
-		f.renewing = false
 		f.down()
-		f.step(upgrade.Event{Kind: upgrade.Closed})
 		f.notify()
 	case peer.Failed:
-		f.failed(e.Cause)
-	case peer.Writable:
+		f.failed(e.Cause, e.Least)
+	case peer.Writable, peer.Notify:
 		f.notify()
 	case peer.Drained:
 		f.drained()
+		if t.live > t.cfg.MaxLive {
+			next.resting = t.oldest(nil) // a connection that was busy when its turn came may be idle now
+		}
 	case peer.Renewed:
 		f.renewed(e.Least)
 	case peer.ResolveSecondary:
-		f.findSecond()
+		t.askSecondary(f, f.peer.Epoch())
 	case peer.Moved:
 		f.moved()
+		next.moved = true
+	case peer.MakeOffer:
+		next.offer = true
+	case peer.Dial:
+		t.dial(f, e.Token, e.Msg)
+	case peer.Read:
+		f.read(f.stream)
+	case peer.Stop:
+		f.stream.stop(errMoved)
+	case peer.Again:
+		f.resumes++
+		next.resend = f.stream.resume(e.Have)
+	case peer.Lose:
+		if f.stream != nil && f.stream.unsure() {
+			f.fail(t.about(f.rank, ErrFailed))
+		}
+	case peer.Mark:
+		f.mark(f.stream) // the write may wait, and the lock of remote peers must not
+	case peer.Close:
+		f.close(e.Why)
+	case peer.End:
+		f.ended(ended(e.Why), e.Alarm)
+	case peer.MayRest:
+		if t.live > t.cfg.MaxLive {
+			next.resting = f
+		}
+	}
+}
+
+// ended handles the end of a pair for good, whose stream was lost. If alarm is set, the peer runs.
+func (f *remotePeer) ended(why error, alarm bool) {
+	if f.t.cfg.Restarts && f.dead == nil {
+		f.doubt(why, alarm)
+		return
+	}
+	f.kill(why)
+	if alarm {
+		f.t.in.alarm(f.dead) // the peer runs, and a receiver of any rank may wait for what was lost
+	}
+}
+
+// restIfCrowded closes the connection that has been idle longest if there are too many. The caller holds the lock of
+// remote peers, and performs no effects.
+func (t *Table) restIfCrowded() {
+	if t.live <= t.cfg.MaxLive || t.stopped {
+		return
+	}
+	if f := t.oldest(nil); f != nil {
+		f.rest()
 	}
 }
 
@@ -194,7 +244,7 @@ func (f *remotePeer) end() {
 	f.suspicion.timer.Stop()
 	f.t.fmu.Lock()
 	defer f.t.fmu.Unlock()
-	f.step(upgrade.Event{Kind: upgrade.Failed})
+	f.close(nil)
 	f.notify()
 }
 
@@ -210,7 +260,6 @@ func (f *remotePeer) opened() {
 	t.early -= f.early
 	f.early = 0
 	f.leaveSlot()
-	f.renewing = false
 	f.opens++
 	f.up = true
 	t.live++
@@ -221,29 +270,23 @@ func (f *remotePeer) opened() {
 			s[job.CountReopened]++
 		}
 	})
-	f.step(upgrade.Event{Kind: upgrade.Opened})
 	f.notify()
-	if t.live > t.cfg.MaxLive {
-		t.restOldest(f)
-	}
 }
 
-// restOldest closes the connection that has been idle longest, if it is idle.
-func (t *Table) restOldest(but *remotePeer) {
-	var oldest *remotePeer
+// oldest returns the peer whose connection has been idle longest, without but, or nil.
+func (t *Table) oldest(but *remotePeer) (oldest *remotePeer) {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	for _, f := range t.fars {
-		if f != but && f.peer.State() == peer.Up && !f.upgrade.Draining() && (oldest == nil || f.used < oldest.used) {
+		if f != but && f.peer.State() == peer.Up && !f.peer.Draining() && (oldest == nil || f.used < oldest.used) {
 			oldest = f
 		}
 	}
-	t.mu.Unlock()
-	if oldest != nil {
-		oldest.rest()
-	}
+	return oldest
 }
 
-func (f *remotePeer) failed(c peer.Cause) {
+// failed handles the failure of a connection. If epoch is not 0, a newer start of the peer is the cause.
+func (f *remotePeer) failed(c peer.Cause, epoch uint16) {
 	t := f.t
 	t.early -= f.early
 	f.early = 0
@@ -259,10 +302,8 @@ func (f *remotePeer) failed(c peer.Cause) {
 		cause = errors.New(c.String())
 	}
 	f.down()
-	f.step(upgrade.Event{Kind: upgrade.Failed})
-	if f.renewing {
-		f.renewing = false
-		f.lostTo(f.peer.Epoch())
+	if epoch > 0 {
+		f.lostTo(epoch)
 		f.notify()
 		return
 	}
@@ -295,9 +336,6 @@ func (f *remotePeer) drained() {
 		f.began = time.Time{}
 	}
 	f.notify()
-	if f.t.live > f.t.cfg.MaxLive && !f.t.stopped {
-		f.t.restOldest(nil) // some connection that was busy when its turn came may be idle now
-	}
 }
 
 func (f *remotePeer) tick() {
@@ -328,7 +366,7 @@ func (f *remotePeer) suspect() {
 func (f *remotePeer) taken(bytes int) {
 	f.t.fmu.Lock()
 	defer f.t.fmu.Unlock()
-	if !f.upgrade.Reading() && !f.t.stopped && !f.departed {
+	if !f.peer.Reading() && !f.t.stopped && !f.departed {
 		f.t.step(f, peer.Event{Kind: peer.Taken, N: bytes})
 	}
 }
@@ -445,18 +483,24 @@ func (f *remotePeer) offer(m []byte) (*stream, error) {
 	if !joins {
 		f.unbundle()
 	}
-	verdict, effects := f.upgrade.Route(upgrade.Message{Size: len(m), Full: f.peer.Room() < len(m), Now: f.used})
-	f.perform(effects)
-	switch verdict {
-	case upgrade.ByStream:
+	route := f.peer.Route(len(m), f.used)
+	if route == peer.AfterUpgraded {
+		f.unbundle() // it was sent before
+		t.step(f, peer.Event{Kind: peer.Upgrade})
+		if route = f.peer.Route(len(m), f.used); route == peer.ByStream {
+			t.count(func(s *sums) { s[job.CountMoves]++ })
+		}
+	}
+	switch route {
+	case peer.ByStream:
 		return f.stream, nil
-	case upgrade.Wait:
+	case peer.NotNow, peer.AfterUpgraded:
 		return nil, ErrFull
 	}
 	if f.peer.Room() < len(m) { // less than before, if the upgrade has said something
 		if f.peer.Unacked() == 0 {
 			return nil, f.t.about(f.rank, fmt.Errorf("a message of %d bytes needs a stream, and none could be made: %w",
-				len(m), f.upgrade.Why()))
+				len(m), f.peer.Why()))
 		}
 		return nil, ErrFull
 	}

@@ -6,7 +6,6 @@ import (
 
 	"ibrun/fabric"
 	"ibrun/internal/job"
-	"ibrun/lazy/upgrade"
 )
 
 // layout is how the ranks of the job lie on nodes now.
@@ -48,7 +47,7 @@ func (t *Table) forget(l job.Layout) {
 		t.early -= f.early
 		f.early, f.departed = 0, true
 		f.down()
-		f.step(upgrade.Event{Kind: upgrade.Failed})
+		f.close(nil)
 		f.dead = t.about(f.rank, ErrRank)
 		f.notify()
 	}
@@ -56,6 +55,7 @@ func (t *Table) forget(l job.Layout) {
 	beyond := func(node uint32) bool { return node >= l.Nodes() }
 	maps.DeleteFunc(t.blocks, func(node uint32, _ *fabric.Block) bool { return beyond(node) })
 	maps.DeleteFunc(t.asking, func(node uint32, _ []waitingRemote) bool { return beyond(node) })
+	t.openReady()
 }
 
 // discard drops the messages of a peer that were not received.

@@ -24,7 +24,7 @@ type Resolver interface {
 	AskPair(rank uint32) error
 }
 
-// resolve passes the address of f to resolved. The epoch of f must be at least least. If fresh is not set, resolve
+// resolve queues the address of f for its peer. The epoch of f must be at least least. If fresh is not set, resolve
 // first looks in the blocks that the table has. If fresh is set, or if the blocks lack the
 // address, resolve asks the agent, unless the agent has been asked for the same block already. The answer goes to
 // Answered.
@@ -86,30 +86,48 @@ func (t *Table) ask(w waitingRemote) {
 	_ = t.cfg.Resolver.AskBlock(w.rank, w.least, w.fresh)
 }
 
-// resolved passes the address of f to its peer.Peer, which then starts the handshake. If too many handshakes are under
-// way, resolved queues the address in t.ready. If the first fabric of this rank is Ethernet and the address is not,
-// resolved uses the second address of f, and asks the agent for it if it is not known. If tuple.Kind is NONE, f cannot
-// be reached.
+// queued is an answer of the agent that its peer has not got yet.
+type queued struct {
+	remote *remotePeer
+	ev     peer.Event
+}
+
+// resolved queues the address of f for its peer.Peer, which starts the handshake with it: openReady passes it on. If the
+// first fabric of this rank is Ethernet and the address is not, resolved uses the second address of f, and asks the agent
+// for it if it is not known. If tuple.Kind is NONE, f cannot be reached.
 func (t *Table) resolved(f *remotePeer, tuple fabric.Tuple, epoch uint16, fresh bool) {
-	if tuple.Kind == fabric.NONE {
-		t.step(f, peer.Event{Kind: peer.Unresolved, Cause: peer.NoRank})
-		return
-	}
-	if t.fabric.Tuple().Kind.Ethernet() && !tuple.Kind.Ethernet() {
-		if f.secondary.epoch != epoch {
-			t.askSecondary(f, epoch)
-			return
-		}
-		if f.secondary.tuple.Kind != fabric.NONE { // if it is NONE, the fabric returns an error for the first address
-			tuple = f.secondary.tuple
-		}
-	}
 	ev := peer.Event{Kind: peer.Resolved, Tuple: tuple, Epoch: epoch, Fresh: fresh}
-	if f.peer.State() == peer.Resolving && !f.takeSlot() {
-		t.ready = append(t.ready, queued{f, ev})
+	switch {
+	case tuple.Kind == fabric.NONE:
+		ev = peer.Event{Kind: peer.Unresolved, Cause: peer.NoRank}
+	case !t.fabric.Tuple().Kind.Ethernet() || tuple.Kind.Ethernet():
+	case f.secondary.epoch != epoch:
+		t.askSecondary(f, epoch)
 		return
+	case f.secondary.tuple.Kind != fabric.NONE: // if it is NONE, the fabric returns an error for the first address
+		ev.Tuple = f.secondary.tuple
 	}
-	t.step(f, ev)
+	q := queued{f, ev}
+	if q.mayGo() {
+		t.ready = slices.Insert(t.ready, 0, q)
+	} else {
+		t.ready = append(t.ready, q)
+	}
+}
+
+// mayGo reports whether the peer may get its answer now. If that starts a handshake, it takes a slot for it.
+func (q queued) mayGo() bool {
+	starts := q.ev.Kind == peer.Resolved && q.remote.peer.State() == peer.Resolving
+	return !starts || q.remote.takeSlot()
+}
+
+// openReady passes on the answers in t.ready, and so starts handshakes, as far as the limit allows.
+func (t *Table) openReady() {
+	for len(t.ready) > 0 && t.ready[0].mayGo() {
+		next := t.ready[0]
+		t.ready = slices.Delete(t.ready, 0, 1)
+		t.step(next.remote, next.ev)
+	}
 }
 
 // takeSlot reports whether f may start its handshake now. leaveSlot must be called when the handshake has ended.
@@ -121,25 +139,11 @@ func (f *remotePeer) takeSlot() bool {
 	return f.slot > 0
 }
 
-// leaveSlot records that the handshake of f has ended, and starts queued handshakes as far as the limit allows. If f
-// holds no slot, it does nothing.
+// leaveSlot records that the handshake of f has ended. If f holds no slot, it does nothing.
 func (f *remotePeer) leaveSlot() {
-	if f.slot == 0 {
-		return
-	}
-	t := f.t
-	t.opening.End(f.slot, f.peer.Counts().Repeated > f.before)
-	f.slot = 0
-	for len(t.ready) > 0 {
-		next := t.ready[0]
-		waits := next.remote.peer.State() == peer.Resolving // false if the peer has started the handshake
-		if waits && !next.remote.takeSlot() {
-			return
-		}
-		t.ready = t.ready[1:]
-		if waits {
-			t.step(next.remote, next.ev)
-		}
+	if f.slot > 0 {
+		f.t.opening.End(f.slot, f.peer.Counts().Repeated > f.before)
+		f.slot = 0
 	}
 }
 
@@ -179,6 +183,7 @@ func (t *Table) Answered(rank uint32, fresh bool, encoded []byte, failure error)
 		if block != nil {
 			if tuple, epoch, ok := block.Tuple(w.rank); ok && epoch >= w.least && (!w.fresh || runs) {
 				t.resolved(w.remotePeer, tuple, epoch, runs)
+				t.openReady()
 				continue
 			}
 		} else if w.rank == rank {

@@ -7,7 +7,6 @@ import (
 
 	"ibrun/internal/job"
 	"ibrun/lazy/peer"
-	"ibrun/lazy/upgrade"
 )
 
 // A rank that has failed may start again, in a job that is started so. Until the agent says what
@@ -107,10 +106,6 @@ func (f *remotePeer) renewed(epoch uint16) {
 	t.renew(f.rank, epoch, false)
 	lost := f.limbo || f.dead != nil || len(f.bundle.body) > 0
 	f.bundle.drop()
-	f.renewing = true
-	f.step(upgrade.Event{Kind: upgrade.Failed})
-	f.close(nil)
-	f.upgrade = f.newUpgrade()
 	f.secondary, f.limbo = secondary{}, false // a question whether it runs stays the only one in flight
 	t.mu.Lock()
 	broken := t.broken

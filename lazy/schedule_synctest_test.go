@@ -246,7 +246,7 @@ func (t *Table) dueToMove(rank uint32) func() bool {
 		t.fmu.Lock()
 		defer t.fmu.Unlock()
 		f := t.remotePeer(rank)
-		return f.stream, f.upgrade.Due()
+		return f.stream, f.peer.Due()
 	}
 	before, was := due()
 	return func() bool {

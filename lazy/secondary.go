@@ -56,6 +56,7 @@ func (t *Table) AnsweredSecondary(rank uint32, encoded []byte, failure error) {
 	if t.fabric.Tuple().Kind.Ethernet() {
 		if first, at, ok := t.known(rank, epoch); ok {
 			t.resolved(f, first, at, false)
+			t.openReady()
 		}
 		return
 	}

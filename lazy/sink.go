@@ -27,7 +27,7 @@ func (s sink) Datagram(from fabric.Tuple, b []byte) {
 	}
 	t.step(f, peer.Event{
 		Kind: peer.Packet, Packet: peer.PacketKind(e.Kind), Gen: e.Gen, Path: e.Path,
-		SrcEpoch: e.SrcEpoch, DstEpoch: e.DstEpoch, Body: body, Tuple: from, Keep: f.upgrade.Kept(),
+		SrcEpoch: e.SrcEpoch, DstEpoch: e.DstEpoch, Body: body, Tuple: from, Busy: f.busy(),
 	})
 }
 

@@ -13,7 +13,7 @@ import (
 
 	"ibrun/fabric"
 	"ibrun/internal/poll"
-	"ibrun/lazy/upgrade"
+	"ibrun/lazy/peer"
 )
 
 // MaxMessage is the length of the longest message in bytes.
@@ -22,7 +22,7 @@ const MaxMessage = 1<<31 - 1
 // stream carries whole messages over a reliable stream of bytes, each behind its head.
 type stream struct {
 	conn  fabric.Stream
-	token upgrade.Token
+	token peer.Token
 	start uint8         // of the peer: how often it was restarted
 	turn  chan struct{} // capacity 1: whose it is may write
 	buf   []byte        // of the owner of turn
@@ -35,7 +35,6 @@ type stream struct {
 	spin poll.Spinner // polls before the reader of the stream sleeps
 
 	// The lock of remote peers protects these fields.
-	reading bool
 	came    uint64 // number of messages received
 	resumed bool   // the stream has failed, and the retained messages have been returned by resume
 	peers   uint64 // number of messages that the peer had received when the stream failed
@@ -70,7 +69,7 @@ func appendHead(b []byte, size int) []byte {
 	return append(b, make([]byte, headBytes(size)-shortHead)...)
 }
 
-func newStream(c fabric.Stream, token upgrade.Token, start uint8) *stream {
+func newStream(c fabric.Stream, token peer.Token, start uint8) *stream {
 	return &stream{conn: c, token: token, start: start, turn: make(chan struct{}, 1), done: make(chan struct{})}
 }
 

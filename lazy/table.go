@@ -20,7 +20,6 @@ import (
 	"ibrun/internal/job"
 	"ibrun/internal/poll"
 	"ibrun/lazy/peer"
-	"ibrun/lazy/upgrade"
 )
 
 // Errors of the methods of Table that send or receive. These methods also return the error of their context.
@@ -60,6 +59,9 @@ func (e *PeerError) Error() string { return fmt.Sprintf("rank %d: %v", e.Rank, e
 // Unwrap returns the cause.
 func (e *PeerError) Unwrap() error { return e.Err }
 
+// Worth says how much a pair of ranks has to send for a stream.
+type Worth = peer.Worth
+
 // Config contains the parameters of a Table.
 type Config struct {
 	Rank     uint32     // slot of this rank
@@ -87,7 +89,7 @@ type Config struct {
 	Changed func(failed error)
 	// Worth decides when a pair of ranks moves from datagrams to a stream because of the amount of its data. The
 	// zero value means never. If Packet is 0, the table uses the maximum size of a datagram.
-	Worth upgrade.Worth
+	Worth Worth
 	// Spin polls a stream before its reader sleeps.
 	Spin poll.Spinner
 	// Streams moves every pair of ranks on different nodes to a stream before its first message.
@@ -106,6 +108,8 @@ type Config struct {
 	// MaxLive is the maximum number of connections over the fabric. If there are more, the table closes the one
 	// that has been idle longest. 0 means 1,024.
 	MaxLive int
+
+	afterStep func(*peer.Peer) // in tests, checks a Peer after each of its steps
 }
 
 // Table sends messages to the other ranks of a job and receives messages from them, for one rank. Its methods may be
@@ -137,7 +141,6 @@ type Table struct {
 	fmu     sync.Mutex
 	scratch peer.Scratch
 	out     batch                      // sealed datagrams that post will send
-	todo    []queued                   // events that step has not processed yet
 	blocks  map[uint32]*fabric.Block   // addresses of the ranks of a node, by node
 	asking  map[uint32][]waitingRemote // peers that wait for the block of their node, by node
 	live    int                        // number of connected peers in fars

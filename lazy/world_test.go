@@ -16,7 +16,7 @@ import (
 	"ibrun/fabric/mem"
 	"ibrun/fabric/udp"
 	"ibrun/internal/job"
-	"ibrun/lazy/upgrade"
+	"ibrun/lazy/peer"
 	"ibrun/test/waitfor"
 )
 
@@ -77,6 +77,11 @@ func (w *world) startRank(rank uint32, epoch uint16) *Table {
 	cfg := Config{
 		Rank: rank, Epoch: epoch, Layout: w.layout, Resolver: &agent{w, rank},
 		Seal: fabric.NewSeal(w.key, rank, epoch), Open: w.open,
+		afterStep: func(p *peer.Peer) {
+			if err := p.Check(); err != nil {
+				w.t.Errorf("rank %d: %v", rank, err)
+			}
+		},
 	}
 	if w.config != nil {
 		w.config(&cfg)
@@ -238,4 +243,4 @@ func within(t testing.TB) context.Context {
 }
 
 // worth is a limit in messages, or times 4 KiB, that are never forgotten.
-func worth(limit int) upgrade.Worth { return upgrade.Worth{Limit: limit, Packet: 4 << 10, Each: 1} }
+func worth(limit int) Worth { return Worth{Limit: limit, Packet: 4 << 10, Each: 1} }

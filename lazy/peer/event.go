@@ -6,7 +6,7 @@ import (
 	"ibrun/fabric"
 )
 
-// State is where a pair of ranks stands, as one of them sees it.
+// State is where the connection of a pair of ranks stands, as one of them sees it.
 type State uint8
 
 // The states. docs/dev/states.md says how they follow each other.
@@ -52,20 +52,28 @@ type EventKind uint8
 const (
 	// Send passes Msg to the Peer, which owns Msg from then on and always accepts it. The owner checks Room first.
 	Send           EventKind = iota + 1
-	Control                  // Msg: like Send, but the peer gets DeliverControl
-	Bundle                   // Msg: like Send, but the peer gets DeliverBundle
+	Bundle                   // Msg: like Send, for what AppendBundled has made; the peer gets DeliverBundle
 	Warm                     // connect without a message
 	Resolved                 // Tuple, Epoch, Fresh: answer to Resolve
 	Unresolved               // Cause: answer to Resolve, one of Exited, Broken, NoRank
-	Packet                   // Packet, Gen, SrcEpoch, DstEpoch, Path, Body, Tuple (source address), Keep
+	Packet                   // Packet, Gen, SrcEpoch, DstEpoch, Path, Body, Tuple (source address), Busy
 	Tick                     // the timer has expired; early and unnecessary Ticks are harmless
-	Rest                     // request to close the connection if no message is pending
+	Rest                     // Busy: request to give the stream up, if there is one, or else to close an idle connection
 	Taken                    // N: total bytes of the messages that the program has received since the last Taken
 	Down                     // the first network of this rank has failed
 	Recovered                // the first network of this rank works again
 	SecondaryFound           // Tuple: answer to ResolveSecondary
 	Flush                    // a goroutine waits until all sent messages are acknowledged
 	Floor                    // Epoch: lowest valid epoch of the peer, which was restarted
+
+	Upgrade     // Route has returned AfterUpgraded
+	OfferMade   // Token, Msg: answer to MakeOffer; the token is new in this rank, the offer has 1 to 64 bytes
+	OfferFailed // Why: answer to MakeOffer
+	Connected   // Token, Kept: the other side of a stream has proved itself; who accepts has, too
+	DialFailed  // Token, Why: answer to Dial
+	EndRead     // Token, Have: a stream was read up to the peer's end mark
+	Lost        // Token, Why, PeerEnded, Over, Kept: a stream has failed
+	Stopped     // Token, Have: the reader of a stream has ended after Stop
 )
 
 // Event is one thing that happened. It is a plain struct so that no event costs memory.
@@ -79,10 +87,17 @@ type Event struct {
 	Path               uint16       // number that a packet carries
 	N                  int          // bytes, 0 or more
 	Tuple              fabric.Tuple // an address
-	Msg                []byte       // a message
+	Msg                []byte       // a message, or an offer of the fabric
 	Body               []byte       // of a packet; used during the Step only
 	Fresh              bool         // the rank itself has answered just now, through its agent: it runs
-	Keep               bool         // the owner has made something on this connection: no FIN may be granted
+	Busy               bool         // a sender is at work: what it sends may be on the way to the stream
+
+	Token     Token // of the stream that the event is about
+	Why       error
+	PeerEnded bool   // the stream has ended because the peer's process has, or closed it
+	Over      bool   // the pair has ended already, for whatever reason
+	Kept      bool   // the owner keeps what it writes until it has arrived
+	Have      uint64 // messages of the peer that came by the stream, in all
 }
 
 // EffectKind tells the effects apart.
@@ -90,22 +105,33 @@ type EffectKind uint8
 
 // The effects, each with the fields of Effect that it uses.
 const (
-	Transmit       EffectKind = iota + 1 // Packet, Gen, DstEpoch, Path, Body, To: add the rest, seal and post it
-	Resolve                              // Least, Fresh: ask the agent; Fresh: caches may not answer
-	SetTimer                             // At: a Tick then; replaces the timer that was set
-	Deliver                              // Msg: the next message of the peer; the owner's from now on
-	DeliverControl                       // Msg: the same, for one sent by Control
-	DeliverBundle                        // Msg: the same, for one sent by Bundle
-	Opened                               // the pair is connected
+	Transmit      EffectKind = iota + 1 // Packet, Gen, DstEpoch, Path, Body, To: add the rest, seal and post it
+	Resolve                             // Least, Fresh: ask the agent; Fresh: caches may not answer
+	SetTimer                            // At: a Tick then; replaces the timer that was set
+	Deliver                             // Msg: the next message of the peer; the owner's from now on
+	DeliverBundle                       // Msg: the same, for one sent by Bundle; see CutBundled
+	Opened                              // the pair is connected
 	// the pair is no longer connected and nothing was lost; what is staged opens it anew
 	Closed
-	Failed   // Cause, Lost: the oldest Lost unacknowledged messages are lost, or may be
+	Failed   // Cause, Lost, Least: the oldest Lost unacknowledged messages are lost, or may be
 	Writable // Room has grown, and more than half of Config.Stage was in use
 	Drained  // all that was sent is acknowledged
-	// Least: a newer start of the peer counts from now on; Failed or Closed of the older one follow
+	// Least: a newer start of the peer counts from now on; Failed with the same Least follows if messages are lost
 	Renewed
 	ResolveSecondary // Least: ask for the peer's second address; answer with SecondaryFound
 	Moved            // the pair goes by the other network from now on
+
+	MakeOffer // let the fabric be dialled: OfferMade or OfferFailed after the effects of this Step
+	Dial      // Token, Msg: answer with Connected or DialFailed; the offer in Msg is used until the dial has ended
+	Read      // receive from the stream: EndRead or Lost when that ends
+	Mark      // write the end mark behind all that was written
+	Close     // Why: close the stream and forget it; nil: for no fault
+	End       // Why, Alarm: the pair has ended for good, and what was on its stream is lost
+	Notify    // a sender that Route let wait may ask again
+	MayRest   // the stream was given up: the connection may rest now
+	Stop      // end the stream; if it is being read, Stopped when nothing more of it can arrive
+	Lose      // what was written to the stream and has not arrived is lost
+	Again     // Have: Send what was written behind so many messages, after the effects of this Step
 )
 
 // Effect is one thing the owner has to do.
@@ -114,15 +140,25 @@ type Effect struct {
 	Packet   PacketKind
 	Cause    Cause
 	Fresh    bool
+	Alarm    bool   // also tell receivers that take messages of any rank: the peer runs
 	DstEpoch uint16 // epoch the packet is for
-	Least    uint16 // oldest epoch that will do; 0: any
+	Least    uint16 // oldest epoch that will do; 0: any. Of Failed: the newer start because of which it failed, or 0
+	Path     uint16 // number that the packet carries
 	Gen      uint32
-	Path     uint16        // number that the packet carries
 	Lost     int           // messages, 0 or more
 	At       time.Duration // on the clock of Step
 	To       fabric.Tuple
 	Body     []byte // valid until the next Step of any Peer with the same Scratch
 	Msg      []byte
+	Token    Token
+	Why      error
+	Have     uint64
+}
+
+// news is what the upgrade of a pair has to hear of its connection: Opened, Closed, Failed, Moved, or a control message.
+type news struct {
+	kind    EffectKind // 0: a control message
+	control []byte
 }
 
 // Scratch is where effects and packet bodies are built. Peers that never run
@@ -130,6 +166,7 @@ type Effect struct {
 // The zero value is ready.
 type Scratch struct {
 	effects []Effect
+	news    []news
 	bytes   []byte
 	pace    pace
 }

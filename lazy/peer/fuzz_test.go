@@ -11,28 +11,34 @@ import (
 	"ibrun/test/fuzzed"
 )
 
-// FuzzPeer is a peer whose packets make no sense, among what the owner does: a
+// FuzzPeer is a peer whose packets make no sense, among what the owner does with connection and stream: a
 // Peer does little for each event, sends what parses, wants its timer in the
-// future, and holds no more than it was given.
+// future, holds no more than it was given, and keeps its invariants.
 func FuzzPeer(f *testing.F) {
 	f.Add([]byte{1, 3, 4, 5, 1, 9, 0, 4, 6, 0, 0, 7, 9, 1, 2})
 	for k := range byte(9) {
 		f.Add([]byte{0, 200, 3, 6, k, 1, 0, 1, 4, 1, 2, 6, k + 1, 1, 1, 1, 8, 8, 6, 3, 0, 1, 1, 0, 0, 7, 6, 5, 1, 1, 1,
 			2, 3, 4, 9})
 	}
+	for k := range byte(24) { // a connection that is open, and what the upgrade hears on it
+		f.Add([]byte{1, 20, 2, 20, 3, 1, 20, 40, 3, 1, k, 1, 20, 41, k, 0, 1, 1, 20, 42, 3, 8, 1, k, 1, 20, 43, 1, k, 2})
+	}
 	f.Fuzz(func(t *testing.T, input []byte) {
-		p := New(Config{Epoch: 2, Tuple: samples[0].tuple, MTU: 1400, Seed: 1})
-		b := &owner{input}
+		b := &owner{Input: input}
+		p := New(Config{Epoch: 2, Tuple: samples[0].tuple, MTU: 1400, Seed: 1, Dials: b.Byte()%2 == 0,
+			Always: b.Byte()%8 == 0})
 		now, given, received := time.Duration(0), 0, 0
 		for len(b.Input) > 0 {
-			ev, later := b.event(p)
+			ev, later := b.event(p, now)
 			now += later
-			if ev.Kind == Send || ev.Kind == Control {
+			if ev.Kind == Send {
 				given += len(ev.Msg)
 			}
 			received += len(ev.Body)
 			effects := p.Step(now, ev)
+			require.NoError(t, p.Check())
 			require.LessOrEqual(t, len(effects), 1000)
+			b.offering = false
 			for _, e := range effects {
 				switch e.Kind {
 				case Transmit:
@@ -41,19 +47,28 @@ func FuzzPeer(f *testing.F) {
 					require.LessOrEqual(t, len(e.Body), 1400)
 				case SetTimer:
 					require.GreaterOrEqual(t, e.At, now)
-				case Deliver, DeliverControl:
+				case Deliver, DeliverBundle:
 					received -= len(e.Msg)
 					require.GreaterOrEqual(t, received, 0, "more is delivered than has come")
+				case MakeOffer:
+					b.offering = true
+				case Dial:
+					require.NotZero(t, e.Token)
 				}
 			}
-			require.LessOrEqual(t, p.unackedBytes, given+messageCost*p.pending)
+			said := p.unackedBytes - given - messageCost*p.pending
+			require.LessOrEqual(t, said, b.controls*(1+TokenLen+longestReason))
 			require.GreaterOrEqual(t, p.pending, 0)
 		}
 	})
 }
 
 // owner is who gives a Peer its events.
-type owner struct{ fuzzed.Input }
+type owner struct {
+	fuzzed.Input
+	offering bool // the last step has asked for an offer
+	controls int  // events that the upgrade may have answered by a control message
+}
 
 // number is one that may matter: near what is known, or far from it.
 func (b *owner) number(near uint32) uint32 {
@@ -67,12 +82,46 @@ func (b *owner) number(near uint32) uint32 {
 	}
 }
 
-func (b *owner) event(p *Peer) (ev Event, later time.Duration) {
-	switch b.Byte() % 10 {
+func (b *owner) token(p *Peer) Token {
+	return [...]Token{{}, one, two, p.token}[b.Byte()%4]
+}
+
+// streamEvent is something that happens to the stream of a pair.
+func (b *owner) streamEvent(p *Peer, now time.Duration) Event {
+	b.controls += 2
+	ev := Event{Token: b.token(p), Why: errFailed, Busy: b.Byte()%2 == 0, Have: uint64(b.Byte())}
+	flags := b.Byte()
+	ev.PeerEnded, ev.Over, ev.Kept = flags&1 > 0, flags&2 > 0, flags&4 > 0
+	if b.offering {
+		ev.Kind, ev.Token, ev.Msg = OfferMade, one, []byte("port")
+		if flags&1 > 0 {
+			ev.Kind = OfferFailed
+		}
+		return ev
+	}
+	ev.Kind = [...]EventKind{Upgrade, Connected, DialFailed, EndRead, Lost, Stopped, Rest}[b.Byte()%7]
+	if ev.Kind == Upgrade && p.Route(int(b.Byte())<<8, now) != AfterUpgraded {
+		ev.Kind = Rest
+	}
+	return ev
+}
+
+// control is a control message, or nearly one.
+func (b *owner) control(p *Peer) []byte {
+	b.controls += 2
+	m := controlMessage(controlKind(b.Byte()%byte(controls+1)), b.token(p), string(make([]byte, b.Byte()%12)))
+	return m[:len(m)-min(len(m), int(b.Byte()%16/15))]
+}
+
+func (b *owner) event(p *Peer, now time.Duration) (ev Event, later time.Duration) {
+	if b.offering {
+		return b.streamEvent(p, now), 0
+	}
+	switch b.Byte() % 16 {
 	case 0:
 		return Event{Kind: Send, Msg: make([]byte, int(b.Byte())*int(b.Byte()))}, 0
 	case 1:
-		return Event{Kind: Control, Msg: make([]byte, b.Byte())}, 0
+		return b.streamEvent(p, now), 0
 	case 2:
 		return Event{Kind: Warm}, 0
 	case 3:
@@ -82,10 +131,26 @@ func (b *owner) event(p *Peer) (ev Event, later time.Duration) {
 	case 5:
 		return Event{Kind: Tick}, time.Duration(b.Byte()) << (b.Byte() % 40)
 	case 6:
-		return Event{Kind: Rest}, 0
+		return Event{Kind: Flush}, 0
 	case 7:
 		return Event{Kind: Taken, N: int(b.Byte()) << 8}, 0
+	case 8:
+		b.controls += 2
+		return Event{Kind: Floor, Epoch: uint16(b.Byte() % 3)}, 0
+	case 9, 10, 11: // the peer says something that the upgrade hears, if the connection is or can be open
+		if p.win != nil || p.state == Half {
+			k := packet{kind: PacketSegment, flags: flagFirst | flagLast | flagControl, payload: b.control(p)}
+			if p.win != nil {
+				k.seq, k.ack = p.win.want, p.win.next
+			}
+			return Event{Kind: Packet, Packet: k.kind, Gen: p.gen, SrcEpoch: p.epoch, DstEpoch: 2, Body: k.append(nil),
+				Tuple: samples[0].tuple, Busy: b.Byte()%2 == 0}, 0
+		}
+		k := packet{kind: PacketState, flags: flagAnswer, window: ring, mtu: leastMTU, stamp: 1, tuple: samples[0].tuple}
+		return Event{Kind: Packet, Packet: k.kind, Gen: p.gen + 1, SrcEpoch: max(1, p.epoch), DstEpoch: 2,
+			Body: k.append(nil), Tuple: k.tuple}, 0
 	}
+	b.controls += 2
 	k := packet{
 		kind: PacketKind(1 + b.Byte()%byte(packetKinds-1)), flags: b.Byte() % 8, window: b.Byte() % (ring + 1),
 		mtu:   leastMTU + uint16(b.Byte())<<4,
@@ -105,6 +170,6 @@ func (b *owner) event(p *Peer) (ev Event, later time.Duration) {
 	return Event{
 		Kind: Packet, Packet: k.kind, Gen: p.gen + uint32(b.Byte()%4) - 1, SrcEpoch: uint16(b.Byte() % 4),
 		DstEpoch: uint16(b.Byte() % 4), Body: body,
-		Tuple: k.tuple, Keep: b.Byte()%8 == 0,
+		Tuple: k.tuple, Busy: b.Byte()%8 == 0,
 	}, time.Duration(b.Byte()) * time.Millisecond
 }

@@ -115,7 +115,7 @@ func (p *Peer) change(number uint16) {
 		p.path.probe = p.now + p.path.hold
 	}
 	if p.Secondary() != before {
-		p.emit(Effect{Kind: Moved})
+		p.emitNews(Effect{Kind: Moved})
 	}
 	p.hurry()
 }

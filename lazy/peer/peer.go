@@ -1,9 +1,13 @@
 // Package peer is one pair of ranks as one of them sees it: the handshake,
-// the window over datagrams that may be lost, doubled or overtaken, and the
-// close of a connection that rests. A Peer is a pure value: events and the
-// time go in, effects come out. It opens no socket, reads no clock, starts
-// nothing, locks nothing, and does not check seals: a packet that it is given
-// comes from the peer.
+// the window over datagrams that may be lost, doubled or overtaken, the
+// close of a connection that rests, and the upgrade of the pair to a stream
+// and back. A Peer is a pure value: events and the time go in, effects come
+// out. It opens no socket, reads no clock, starts nothing, locks nothing, and
+// does not check seals: a packet that it is given comes from the peer.
+//
+// A Peer consists of two machines, each with a table of its own: the
+// connection by datagrams, and the upgrade. Step gives each event to one of
+// them and passes on what one tells the other.
 //
 // A Peer must live as long as its two ranks do, since it knows which
 // generations have been used; at rest it is a few hundred bytes.
@@ -31,18 +35,34 @@ type Config struct {
 	Seed      uint64        // seed of the random jitter of timers
 	Floor     uint16        // lowest valid epoch of the peer; 0: all are valid
 	Scratch   *Scratch      // shared by Peers that never run at the same time; nil: not shared
+
+	Dials  bool // this rank is the lower one: it dials a stream, and the peer offers it
+	Always bool // each message goes by stream
+	Worth  Worth
 }
 
-// Peer is the state of one pair. The zero value is not ready; see New.
+// Peer is the state of one pair. The zero value is not ready; see New. After each Step, these invariants hold; those of
+// an upgrade follow:
+//
+//  1. There is a window exactly if the connection is open: in Up and Closing.
+//  2. The address of the peer is known from Wait on.
+//  3. In Idle nothing is to be sent, and no connection is wished for.
+//  4. Something is awaited in Wait, Half and Closing, in Up if a message is not acknowledged, and never in Idle.
+//  5. The messages that are not acknowledged are those in the queue and those that end in the window. The bytes are
+//     theirs.
+//  6. While the first network is down, the number of the path is odd.
+//  7. The connection is open for the upgrade exactly if it is open.
 type Peer struct {
+	upgrade // 7
+
 	cfg   Config
 	now   time.Duration
 	armed time.Duration // the timer that is set; never: none
 	seed  uint64
 
 	state State
-	warm  bool         // a connection is wished for without a message
-	known bool         // to is an address of the peer
+	warm  bool         // 3: a connection is wished for without a message
+	known bool         // 2: to is an address of the peer
 	asked bool         // a question to the agent has not been answered
 	epoch uint16       // the peer's epoch; 0: not known
 	gen   uint32       // last generation of this pair of epochs
@@ -50,18 +70,18 @@ type Peer struct {
 	mtu   int          // bytes of body, the lower of both sides
 	room  uint8        // the window the peer began with
 
-	path         *path // nil: this rank has one network
-	retry        retry
+	path         *path // 6; nil: this rank has one network
+	retry        retry // 4
 	fin          closing
 	queue        queue
-	unackedBytes int // bytes of accepted messages that the peer has not acknowledged
-	pending      int // accepted messages that the peer has not acknowledged
-	untaken      int // bytes of delivered messages that the program has not received
-	win          *window
+	unackedBytes int     // 5: bytes of accepted messages that the peer has not acknowledged
+	pending      int     // 5: accepted messages that the peer has not acknowledged
+	untaken      int     // bytes of delivered messages that the program has not received
+	win          *window // 1
 
 	counts  Counts
 	scratch *Scratch
-	trace   func(*row) // each row that was used; for tests
+	trace   func(any) // in tests, receives each row that is used, and each control message as news
 }
 
 // closing is what the two sides of one generation know about its end.
@@ -94,10 +114,12 @@ func New(cfg Config) *Peer {
 	cfg.Stage = cmp.Or(cfg.Stage, 256<<10)
 	cfg.Inbox = cmp.Or(cfg.Inbox, 1<<20)
 	cfg.Hold = cmp.Or(cfg.Hold, firstHold)
+	cfg.Worth.Packet = cmp.Or(cfg.Worth.Packet, cfg.MTU)
 	p := &Peer{cfg: cfg, armed: never, seed: cfg.Seed, scratch: cfg.Scratch, epoch: cfg.Floor}
 	if p.scratch == nil {
 		p.scratch = &Scratch{}
 	}
+	p.upgrade = newUpgrade(p)
 	p.retry.stop()
 	if cfg.Secondary != (fabric.Tuple{}) {
 		p.path = &path{down: cfg.Down}
@@ -141,14 +163,44 @@ func (p *Peer) Counts() Counts { return p.counts }
 
 // Step takes one event at a time now, which never goes back, and returns what
 // is to be done, in this order. The slice is valid until the next Step.
+//
+// The machine of the event handles it first. Then the upgrade hears what has
+// happened to the connection meanwhile, in that order. The control messages
+// of the upgrade are staged behind all messages, and the connection sends at
+// last what it can.
 func (p *Peer) Step(now time.Duration, ev Event) []Effect {
+	s := p.scratch
 	p.now = now
-	clear(p.scratch.effects) // drops references to messages that the owner has processed
-	p.scratch.effects, p.scratch.bytes = p.scratch.effects[:0], p.scratch.bytes[:0]
+	clear(s.effects) // drops references to messages that the owner has processed
+	clear(s.news)
+	s.effects, s.news, s.bytes = s.effects[:0], s.news[:0], s.bytes[:0]
 	held := p.unackedBytes
+	p.handle(ev)
+	for _, n := range s.news {
+		p.hear(n, ev.Busy)
+	}
+	p.follow()
+	if p.unackedBytes < held && held > p.cfg.Stage/2 {
+		p.emit(Effect{Kind: Writable})
+	}
+	p.arm()
+	effects := s.effects
+	if ev.Kind == Tick && p.pending == 0 {
+		// Release the memory that a burst has needed. The effects of this step still refer to it. A Tick follows the
+		// last packet of a burst, because the timer is set for packets to repeat and to acknowledge.
+		p.queue = queue{}
+		s.effects, s.news, s.bytes = nil, nil, nil
+	}
+	return effects
+}
+
+// handle gives an event to the machine that it is for.
+func (p *Peer) handle(ev Event) {
 	switch ev.Kind {
-	case Send, Control, Bundle:
-		p.send(ev)
+	case Send:
+		p.send(message{body: ev.Msg})
+	case Bundle:
+		p.send(message{body: ev.Msg, kind: flagBundle})
 	case Warm:
 		if p.state != Up {
 			p.warm = true
@@ -165,7 +217,11 @@ func (p *Peer) Step(now time.Duration, ev Event) []Effect {
 	case Tick:
 		p.tick()
 	case Rest:
-		p.rest()
+		if p.claimed() {
+			p.upgrade.rest(ev.Busy)
+		} else {
+			p.rest()
+		}
 	case Taken:
 		p.taken(ev.N)
 	case Flush:
@@ -184,23 +240,12 @@ func (p *Peer) Step(now time.Duration, ev Event) []Effect {
 		if ev.Epoch > p.epoch {
 			p.renewed(ev.Epoch)
 		}
+	default:
+		p.look(ev)
 	}
-	p.follow()
-	if p.unackedBytes < held && held > p.cfg.Stage/2 {
-		p.emit(Effect{Kind: Writable})
-	}
-	p.arm()
-	effects := p.scratch.effects
-	if ev.Kind == Tick && p.pending == 0 {
-		// Release the memory that a burst has needed. The effects of this step still refer to it. A Tick follows the
-		// last packet of a burst, because the timer is set for packets to repeat and to acknowledge.
-		p.queue = queue{}
-		p.scratch.effects, p.scratch.bytes = nil, nil
-	}
-	return effects
 }
 
-// follow does what follows from the state rather than from the event.
+// follow does what follows from the state of the connection rather than from the event.
 func (p *Peer) follow() {
 	if p.state == Idle && (p.warm || p.pending > 0) {
 		p.apply(p.want(), &cue{})
@@ -223,16 +268,10 @@ func (p *Peer) want() input {
 	return inWant
 }
 
-func (p *Peer) send(ev Event) {
-	m := message{body: ev.Msg}
-	switch ev.Kind {
-	case Control:
-		m.kind = flagControl
-	case Bundle:
-		m.kind = flagBundle
-	}
+// send stages a message. It goes behind those that are staged already.
+func (p *Peer) send(m message) {
 	p.queue.push(m)
-	p.unackedBytes += len(ev.Msg) + messageCost
+	p.unackedBytes += len(m.body) + messageCost
 	p.pending++
 	if p.state != Idle { // there, follow does it
 		p.apply(p.want(), &cue{})
@@ -258,6 +297,15 @@ func (p *Peer) taken(n int) {
 }
 
 func (p *Peer) emit(e Effect) { p.scratch.effects = append(p.scratch.effects, e) }
+
+// emitNews emits an effect of which the upgrade hears, too.
+func (p *Peer) emitNews(e Effect) {
+	p.emit(e)
+	p.tell(news{kind: e.Kind})
+}
+
+// tell lets the upgrade hear something when the connection has handled the present event.
+func (p *Peer) tell(n news) { p.scratch.news = append(p.scratch.news, n) }
 
 // transmit builds a body in the scratch and sends it to the peer.
 func (p *Peer) transmit(k *packet) {

@@ -83,13 +83,14 @@ func (p *Peer) drop(cause Cause) {
 	}
 	open := p.win != nil
 	lost := p.loseBegun()
-	p.state, p.win = Idle, nil
+	p.become(Idle)
+	p.win = nil
 	p.retry.stop()
 	switch {
 	case lost > 0:
-		p.emit(Effect{Kind: Failed, Cause: cause, Lost: lost})
+		p.emitNews(Effect{Kind: Failed, Cause: cause, Lost: lost})
 	case open:
-		p.emit(Effect{Kind: Closed})
+		p.emitNews(Effect{Kind: Closed})
 	}
 }
 
@@ -97,7 +98,7 @@ func (p *Peer) drop(cause Cause) {
 func (p *Peer) fail(cause Cause) {
 	lost := p.pending
 	p.forget()
-	p.emit(Effect{Kind: Failed, Cause: cause, Lost: lost})
+	p.emitNews(Effect{Kind: Failed, Cause: cause, Lost: lost})
 }
 
 // forget drops the connection, and all that was to be sent.

@@ -93,15 +93,20 @@ func (p *Peer) assemble(payload []byte, flags uint8, owned bool) {
 	msg := w.partial
 	w.partial, w.open = nil, false
 	p.fin.received++
-	p.untaken += len(msg)
-	kind := Deliver
 	switch flags & kindFlags {
 	case flagControl:
-		kind = DeliverControl
+		n := news{control: msg}
+		if p.trace != nil {
+			p.trace(n)
+		}
+		p.tell(n)
 	case flagBundle:
-		kind = DeliverBundle
+		p.untaken += bundledBytes(msg)
+		p.emit(Effect{Kind: DeliverBundle, Msg: msg})
+	default:
+		p.untaken += len(msg)
+		p.emit(Effect{Kind: Deliver, Msg: msg})
 	}
-	p.emit(Effect{Kind: kind, Msg: msg})
 }
 
 // halfway reports whether part of a message is here and not delivered.

@@ -39,9 +39,14 @@ func (w *world) start(r *rank, anew bool) {
 		if job.StartOf(other.epoch) > 0 {
 			e.raise(other.epoch) // the agent has said so before
 		}
-		e.peer.trace = func(used *row) {
-			w.Log("  %d (%d): %v + %v -> %v", r.id, other.id, used.states[0], used.inputs[0], used.next)
-			w.used[[2]int{int(used.states[0]), int(used.inputs[0])}]++
+		e.peer.trace = func(what any) {
+			switch what := what.(type) {
+			case *connectionRow:
+				w.Log("  %d (%d): %v + %v -> %v", r.id, other.id, what.states[0], what.inputs[0], what.next)
+				w.used[[2]int{int(what.states[0]), int(what.inputs[0])}]++
+			case news:
+				e.controls = append(e.controls, placed{len(e.peer.scratch.effects), what.control})
+			}
 		}
 		r.ends[other.id] = e
 	}

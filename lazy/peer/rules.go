@@ -11,7 +11,6 @@ type cue struct {
 	gen   uint32
 	from  fabric.Tuple
 	cause Cause
-	keep  bool
 }
 
 // arrived checks the epochs and the generation of a received packet before the table handles it. docs/dev/states.md
@@ -23,7 +22,7 @@ func (p *Peer) arrived(ev Event) {
 		p.counts.Malformed++
 		return
 	}
-	c.gen, c.from, c.keep = ev.Gen, ev.Tuple, ev.Keep
+	c.gen, c.from = ev.Gen, ev.Tuple
 	if ev.DstEpoch != p.cfg.Epoch {
 		if ev.DstEpoch < p.cfg.Epoch && c.asksAnswer() {
 			p.reject(ev.SrcEpoch, 0, ev.Tuple)
@@ -106,9 +105,9 @@ func (p *Peer) decide(c *cue) bool {
 		f.decided = c.attempt
 		switch p.state {
 		case Half, Up:
-			f.granted = p.pending == 0 && c.count == f.received && !p.win.halfway() && !c.keep
+			f.granted = p.pending == 0 && c.count == f.received && !p.win.halfway() && !p.claimed()
 		case Closing:
-			f.granted = c.count == f.received && !p.win.halfway() && !c.keep
+			f.granted = c.count == f.received && !p.win.halfway() && !p.claimed()
 		default:
 			f.granted = true
 		}
@@ -140,12 +139,14 @@ func (p *Peer) succeeded(epoch uint16) {
 // so what was sent to that and is not acknowledged is lost, staged or not.
 func (p *Peer) renewed(epoch uint16) {
 	p.emit(Effect{Kind: Renewed, Least: epoch})
+	p.tell(news{kind: Failed})
 	open, lost, warm := p.win != nil, p.pending, p.warm
 	p.forget()
-	p.state, p.warm, p.untaken = Idle, warm, 0
+	p.become(Idle)
+	p.warm, p.untaken = warm, 0
 	switch {
 	case lost > 0:
-		p.emit(Effect{Kind: Failed, Cause: Restarted, Lost: lost})
+		p.emit(Effect{Kind: Failed, Cause: Restarted, Lost: lost, Least: epoch})
 	case open:
 		p.emit(Effect{Kind: Closed})
 	}
@@ -209,8 +210,10 @@ func (p *Peer) apply(in input, c *cue) {
 	for _, a := range r.actions {
 		p.do(a, c)
 	}
-	p.state = r.next
+	p.become(r.next)
 }
+
+func (p *Peer) become(s State) { p.state = s }
 
 func (p *Peer) do(a action, c *cue) {
 	switch a {
@@ -236,7 +239,7 @@ func (p *Peer) do(a action, c *cue) {
 		p.asked, p.warm = false, false
 		p.win = newWindow(p.room)
 		p.win.shut = p.untaken > p.cfg.Inbox
-		p.emit(Effect{Kind: Opened})
+		p.emitNews(Effect{Kind: Opened})
 	case doTake:
 		p.take(c)
 	case doResend:

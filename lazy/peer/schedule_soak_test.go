@@ -23,3 +23,15 @@ func TestManySchedules(t *testing.T) {
 		}
 	}
 }
+
+// TestManyStreamSchedules does the same with the schedules of upgrades.
+func TestManyStreamSchedules(t *testing.T) {
+	ever := runStreamSchedules(t, 100_000)
+	for s := range upgradeStates {
+		for _, in := range inputsOf[s.region()] {
+			if !strings.HasPrefix(upgradeIndex[s][in].why, "cannot be") {
+				assert.NotZero(t, ever[[2]int{int(s), int(in)}], "%v, %v is never reached", s, in)
+			}
+		}
+	}
+}

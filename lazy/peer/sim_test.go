@@ -3,6 +3,7 @@ package peer
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 	"slices"
 	"sort"
 	"time"
@@ -82,14 +83,22 @@ type end struct {
 	timer   uint64  // serial of the timer that counts
 	dead    bool
 	idle    bool // the application takes nothing
-	keep    bool // it has made something on the connection
-	opened  int
-	closed  int
-	causes  []Cause
-	floor   uint16 // of the other, as the agent has said
-	renewed uint16 // the same, as the Peer has said last
+	keep    bool // it has made an offer on the connection
+
+	controls []placed // that have come in this step
+	opened   int
+	closed   int
+	causes   []Cause
+	floor    uint16 // of the other, as the agent has said
+	renewed  uint16 // the same, as the Peer has said last
 
 	whenOpened func() // called once; may be nil
+}
+
+// placed is a control message that was delivered before one of the effects.
+type placed struct {
+	at  int
+	msg []byte
 }
 
 // flow is what one epoch sent to one rank.
@@ -138,8 +147,14 @@ func (e *end) step(ev Event) {
 	if e.dead || w.Fault != nil {
 		return
 	}
-	for _, f := range e.peer.Step(w.Now, ev) {
+	e.controls = nil
+	for i, f := range e.peer.Step(w.Now, ev) {
+		e.takeControls(i)
 		e.perform(&f)
+	}
+	e.takeControls(math.MaxInt)
+	if err := e.peer.Check(); err != nil {
+		w.Broken("%d->%d: %v", e.self.id, e.other.id, err)
 	}
 	for len(e.waiting) > e.peer.Unacked() {
 		m := &e.flow.sent[e.waiting[0]]
@@ -151,6 +166,15 @@ func (e *end) step(ev Event) {
 	}
 	if len(e.waiting) != e.peer.Unacked() {
 		w.Broken("%d->%d: %d messages wait, the Peer says %d", e.self.id, e.other.id, len(e.waiting), e.peer.Unacked())
+	}
+}
+
+// takeControls takes the controls that were delivered before an effect.
+func (e *end) takeControls(before int) {
+	for len(e.controls) > 0 && e.controls[0].at <= before {
+		m := e.controls[0].msg
+		e.controls = e.controls[1:]
+		e.w.delivered(e, m, true)
 	}
 }
 
@@ -177,8 +201,8 @@ func (e *end) perform(f *Effect) {
 			tick = func() { w.queue(e.self, false, ring) }
 		}
 		w.At(max(f.At, w.Now), tick)
-	case Deliver, DeliverControl:
-		w.delivered(e, f)
+	case Deliver:
+		w.delivered(e, f.Msg, false)
 	case Opened:
 		e.opened++
 		if do := e.whenOpened; do != nil {
@@ -229,17 +253,17 @@ func (e *end) send(size int, control bool) {
 	}
 	e.flow.sent = append(e.flow.sent, fate{at: e.w.Now, control: control, to: e.peer.epoch})
 	e.waiting = append(e.waiting, seq)
-	kind := Send
-	if control {
-		kind = Control
-	}
 	e.w.Log("%d sends %d to %d", e.self.id, seq, e.other.id)
-	e.step(Event{Kind: kind, Msg: b})
+	if control {
+		e.peer.send(message{body: b, kind: flagControl})
+		e.step(Event{Kind: Taken})
+		return
+	}
+	e.step(Event{Kind: Send, Msg: b})
 }
 
 // delivered holds a message against all that was promised.
-func (w *world) delivered(e *end, f *Effect) {
-	b := f.Msg
+func (w *world) delivered(e *end, b []byte, control bool) {
 	if len(b) < headLen || int(binary.BigEndian.Uint32(b[16:])) != len(b) {
 		w.Broken("a message of %d bytes", len(b))
 		return
@@ -273,12 +297,12 @@ func (w *world) delivered(e *end, f *Effect) {
 	if m.to != 0 && job.StartOf(m.to) != job.StartOf(e.self.epoch) {
 		w.Broken("message %d->%d %d to epoch %d came to epoch %d", src, dst, seq, m.to, e.self.epoch)
 	}
-	if m.delivered || m.control != (f.Kind == DeliverControl) {
+	if m.delivered || m.control != control {
 		w.Broken("message %d->%d %d twice, or as what it is not", src, dst, seq)
 	}
 	m.delivered = true
 	w.took = append(w.took, w.Now-m.at)
-	if e.idle {
+	if e.idle || control {
 		return
 	}
 	n := len(b)
@@ -313,8 +337,14 @@ func (w *world) post(e *end, f *Effect) {
 			ev.DstEpoch == dst.epoch {
 			w.Broken("%d sends to %d before it may", src.id, dst.id)
 		}
-		ev.Keep = o.keep || !w.clear() && w.Chance(w.kept)
-		w.when(dst, func() { o.step(ev) })
+		keep := o.keep || !w.clear() && w.Chance(w.kept)
+		w.when(dst, func() {
+			if keep {
+				o.peer.at[stream] = offered
+			}
+			o.step(ev)
+			o.peer.at[stream] = noStream
+		})
 	}
 	if w.work > 0 {
 		w.posted++

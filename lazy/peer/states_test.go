@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "rewrite docs/dev/states.md")
+var update = flag.Bool("update", false, "rewrite docs/dev/states.md and upgrade.md")
 
 const statesFile = "../../docs/dev/states.md"
 

@@ -71,24 +71,11 @@ func (a action) String() string {
 	}[a]
 }
 
-// row defines the next state and the actions for each combination of the given states and inputs.
-type row struct {
-	states  []State
-	inputs  []input
-	next    State // the constant same means that the state does not change
-	actions []action
-	why     string
-}
-
-// same is the value of row.next if the state does not change.
-const same = states
-
-func in(s ...State) []State { return s }
-func on(i ...input) []input { return i }
+type connectionRow = row[State, input, action]
 
 // table is the whole of the handshake. TestStates writes the table of docs/dev/states.md from it. Rows for several
 // states come first.
-var table = []row{
+var table = []connectionRow{
 	{in(Idle, Resolving), on(inState1Ack, inState1), same, nil,
 		"cannot be: it answers a STATE of ours, and we sent none"},
 	{in(Idle, Resolving), on(inSegment, inAck, inFinAck, inFinNak), same, nil,
@@ -184,21 +171,5 @@ var table = []row{
 	{in(Closing), on(inRest), same, nil, "it is about to"},
 }
 
-// index holds the row of each state and input. In these rows, the field next is never same.
-var index = indexed(table)
-
-func indexed(rows []row) (x [states][inputs]*row) {
-	for _, r := range rows {
-		for _, s := range r.states {
-			for _, i := range r.inputs {
-				one := r
-				one.states, one.inputs = in(s), on(i)
-				if r.next == same {
-					one.next = s
-				}
-				x[s][i] = &one
-			}
-		}
-	}
-	return x
-}
+// index holds the row of each state and input.
+var index = indexed(table, states, inputs)

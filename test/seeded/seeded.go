@@ -27,7 +27,7 @@ type Counts map[[2]int]int
 func Run(t *testing.T, schedules int, pkg string,
 	schedule func(seed uint64, ranks int, log func(string, ...any)) (Counts, error),
 ) Counts {
-	sum := Counts{}
+	sum, test := Counts{}, t.Name()
 	for _, c := range []struct{ ranks, share int }{{2, 1}, {8, 10}} {
 		t.Run(fmt.Sprintf("of %d", c.ranks), func(t *testing.T) {
 			if *seed > 0 {
@@ -44,7 +44,7 @@ func Run(t *testing.T, schedules int, pkg string,
 						for seed := shard + 1; seed <= schedules/c.share; seed += len(sums) {
 							used, err := schedule(uint64(seed), c.ranks, nil)
 							require.NoError(t, err,
-								"go test %s -run 'TestSchedules/of_%d$' -v -seed %d", pkg, c.ranks, seed)
+								"go test %s -run '^%s$/of_%d$' -v -seed %d", pkg, test, c.ranks, seed)
 							sums[shard].add(used)
 						}
 					})

@@ -1,4 +1,4 @@
-package upgrade
+package peer
 
 import (
 	"errors"
@@ -13,14 +13,14 @@ var (
 
 // pipe is a stream of two ranks.
 type pipe struct {
-	w     *world
+	w     *streamWorld
 	token Token
 	sides [2]*side // of the rank that dialled, and of the one that listened
 }
 
 // side is one rank's hold of a pipe, and what is on the way to it.
 type side struct {
-	end     *end
+	end     *streamEnd
 	items   []item
 	due     time.Duration // when the last of them is here
 	reading bool
@@ -39,7 +39,7 @@ type item struct {
 	mark  bool
 }
 
-func (p *pipe) of(e *end) (own, far *side) {
+func (p *pipe) of(e *streamEnd) (own, far *side) {
 	if p.sides[0].end == e {
 		return p.sides[0], p.sides[1]
 	}
@@ -47,11 +47,11 @@ func (p *pipe) of(e *end) (own, far *side) {
 }
 
 // dial is the fabric, with the retries that package lazy makes.
-func (e *end) dial(token Token, epoch uint16, until time.Duration) {
+func (e *streamEnd) dial(token Token, epoch uint16, until time.Duration) {
 	w := e.w
 	fails := func(why error) {
-		if !e.dead && e.up.Awaits(token) {
-			e.upgrade(Event{Kind: DialFailed, Token: token, Why: why})
+		if !e.dead && e.peer.Awaits(token) {
+			e.step(Event{Kind: DialFailed, Token: token, Why: why})
 		}
 	}
 	if w.chance(w.noDial) {
@@ -60,7 +60,7 @@ func (e *end) dial(token Token, epoch uint16, until time.Duration) {
 	}
 	p := &pipe{w: w, token: token}
 	w.After(2*w.delay+w.UpTo(w.sway), func() {
-		if e.dead || !e.up.Awaits(token) {
+		if e.dead || !e.peer.Awaits(token) {
 			return
 		}
 		if !e.other.alive || e.other.epoch != epoch && w.Rand.IntN(2) == 0 {
@@ -68,7 +68,7 @@ func (e *end) dial(token Token, epoch uint16, until time.Duration) {
 			return
 		}
 		o := e.other.ends[e.self.id]
-		if !o.up.Awaits(token) {
+		if !o.peer.Awaits(token) {
 			if w.Now > until {
 				fails(errHungUp)
 				return
@@ -78,7 +78,7 @@ func (e *end) dial(token Token, epoch uint16, until time.Duration) {
 		}
 		p.sides = [2]*side{{end: e}, {end: o}}
 		o.pipe = p
-		o.upgrade(Event{Kind: Connected, Token: token, Kept: o.self.keeps})
+		o.step(Event{Kind: Connected, Token: token, Kept: o.self.keeps})
 		lost := w.chance(w.noProof)
 		later := time.Duration(0)
 		if lost {
@@ -87,19 +87,19 @@ func (e *end) dial(token Token, epoch uint16, until time.Duration) {
 		w.After(later+w.delay+w.UpTo(w.sway), func() {
 			switch {
 			case e.dead:
-			case !e.up.Awaits(token) || lost || p.sides[1].closed:
+			case !e.peer.Awaits(token) || lost || p.sides[1].closed:
 				p.close(p.sides[0])
 				fails(errHungUp)
 			default:
 				e.pipe = p
-				e.upgrade(Event{Kind: Connected, Token: token, Kept: e.self.keeps})
+				e.step(Event{Kind: Connected, Token: token, Kept: e.self.keeps})
 			}
 		})
 	})
 }
 
 // shut closes the pipe that an end has.
-func (e *end) shut() {
+func (e *streamEnd) shut() {
 	if e.pipe != nil {
 		own, _ := e.pipe.of(e)
 		e.pipe.close(own)
@@ -153,15 +153,15 @@ func (p *pipe) cut(who int) {
 // stop ends the reading of a side by its own rank. Some of what has come was read already.
 func (p *pipe) stop(s *side) {
 	s.stopped = true
-	read := 0
-	if s.reading {
-		read = p.w.Rand.IntN(len(s.items) + 1)
-	}
+	read := p.w.Rand.IntN(len(s.items) + 1)
 	p.w.After(p.w.UpTo(30*time.Millisecond), func() { // the fabric says that what was aborted has failed
 		if e := s.end; !e.dead && !s.closed {
-			e.upgrade(Event{Kind: Lost, Token: p.token, Why: errFailed, Over: e.over, Kept: true})
+			e.step(Event{Kind: Lost, Token: p.token, Why: errFailed, Over: e.over, Kept: true})
 		}
 	})
+	if !s.reading {
+		return
+	}
 	p.w.After(p.w.UpTo(20*time.Millisecond), func() {
 		if s.end.dead || s.closed {
 			return
@@ -173,7 +173,7 @@ func (p *pipe) stop(s *side) {
 			s.came++
 			s.end.delivered(i.epoch, i.seq, "stream that has failed")
 		}
-		s.end.upgrade(Event{Kind: Stopped, Token: p.token, Have: uint64(s.came)})
+		s.end.step(Event{Kind: Stopped, Token: p.token, Have: uint64(s.came)})
 	})
 }
 
@@ -185,23 +185,23 @@ func (p *pipe) lost(s *side, why error) {
 	}
 	p.w.After(0, func() {
 		if !e.dead && !s.closed {
-			e.upgrade(Event{Kind: Lost, Token: p.token, Why: why, PeerEnded: why == errPeerEnded, Over: e.over,
+			e.step(Event{Kind: Lost, Token: p.token, Why: why, PeerEnded: why == errPeerEnded, Over: e.over,
 				Kept: e.self.keeps})
 		}
 	})
 }
 
 // write puts something on the way to the other side.
-func (p *pipe) write(e *end, i item) {
+func (p *pipe) write(e *streamEnd, i item) {
 	own, far := p.of(e)
 	switch {
 	case own.stopped: // it is kept
 	case own.cut:
 		p.lost(own, errFailed)
 	case own.failed || own.closed || far.failed:
-		e.upgrade(Event{Kind: Lost, Token: p.token, Why: errFailed, Over: e.over})
+		e.step(Event{Kind: Lost, Token: p.token, Why: errFailed, Over: e.over})
 	case far.closed:
-		e.upgrade(Event{Kind: Lost, Token: p.token, Why: errPeerEnded, PeerEnded: true, Over: e.over})
+		e.step(Event{Kind: Lost, Token: p.token, Why: errPeerEnded, PeerEnded: true, Over: e.over})
 	default:
 		far.due = max(far.due, p.w.Now+p.w.delay+p.w.UpTo(p.w.sway))
 		p.w.After(far.due-p.w.Now, func() {
@@ -213,7 +213,7 @@ func (p *pipe) write(e *end, i item) {
 	}
 }
 
-func (p *pipe) read(e *end) {
+func (p *pipe) read(e *streamEnd) {
 	own, _ := p.of(e)
 	own.reading = true
 	if own.cut {
@@ -231,7 +231,7 @@ func (p *pipe) drain(s *side) {
 		s.items = s.items[1:]
 		if i.mark {
 			s.reading = false
-			e.upgrade(Event{Kind: EndRead, Token: p.token})
+			e.step(Event{Kind: EndRead, Token: p.token, Have: uint64(s.came)})
 			continue
 		}
 		s.came++

@@ -1,4 +1,4 @@
-package upgrade
+package peer
 
 import (
 	"fmt"
@@ -9,15 +9,14 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"ibrun/lazy/peer"
 	"ibrun/test/seeded"
 )
 
-// pick makes the chances of a schedule.
-func pick(seed uint64, ranks int) chances {
+// pickStreams makes the chances of a schedule.
+func pickStreams(seed uint64, ranks int) streamChances {
 	r := rand.New(rand.NewPCG(seed, 13))
 	of := func(list ...float64) float64 { return list[r.IntN(len(list))] }
-	k := chances{
+	k := streamChances{
 		ranks: ranks, loss: of(0, 0, 0.05, 0.3), dup: of(0, 0, 0.1),
 		delay:   time.Duration(of(20, 100, 1000)) * time.Microsecond,
 		sway:    time.Duration(of(0, 50, 3000)) * time.Microsecond,
@@ -45,8 +44,8 @@ func pick(seed uint64, ranks int) chances {
 }
 
 // plan puts everything that the ranks do on the calendar.
-func (w *world) plan() {
-	some := func(n int, do func(e *end)) {
+func (w *streamWorld) plan() {
+	some := func(n int, do func(e *streamEnd)) {
 		for range n {
 			i, j := w.Rand.IntN(len(w.all)), w.Rand.IntN(len(w.all)-1)
 			if j >= i {
@@ -56,7 +55,7 @@ func (w *world) plan() {
 		}
 	}
 	n := len(w.all) / 2
-	some(w.sends*n, func(e *end) {
+	some(w.sends*n, func(e *streamEnd) {
 		for range 1 + w.Rand.IntN(5) {
 			size := 6 + w.Rand.IntN(500)
 			if w.Rand.Float64() < w.long {
@@ -67,24 +66,27 @@ func (w *world) plan() {
 			}
 		}
 	})
-	some(w.rests*n, func(e *end) {
+	some(w.rests*n, func(e *streamEnd) {
 		if e.rest(); w.Rand.IntN(3) == 0 {
 			e.other.ends[e.self.id].rest()
 		}
 	})
-	some(w.breaks*n, func(e *end) {
+	some(w.breaks*n, func(e *streamEnd) {
 		if e.pipe != nil {
 			own, _ := e.pipe.of(e)
 			e.pipe.fail(own)
 		}
 	})
-	some(w.cuts*n, func(e *end) {
+	some(w.cuts*n, func(e *streamEnd) {
 		if e.pipe != nil {
 			e.pipe.cut(w.Rand.IntN(3))
 		}
 	})
-	some(w.moves*n, func(e *end) { e.upgrade(Event{Kind: Moved}) })
-	some(w.restarts, func(e *end) {
+	some(w.moves*n, func(e *streamEnd) {
+		e.step(Event{Kind: Down})
+		w.After(w.UpTo(w.active), func() { e.step(Event{Kind: Recovered}) })
+	})
+	some(w.restarts, func(e *streamEnd) {
 		if r := e.self; r.alive {
 			w.stop(r)
 			w.After(w.UpTo(50*time.Millisecond), func() { w.start(r) })
@@ -94,7 +96,7 @@ func (w *world) plan() {
 		for _, r := range w.all {
 			for _, e := range r.ends {
 				if e != nil && w.restarts > 0 {
-					e.step(peer.Event{Kind: peer.Warm})
+					e.step(Event{Kind: Warm})
 				}
 			}
 		}
@@ -103,7 +105,7 @@ func (w *world) plan() {
 }
 
 // close asks all pairs to rest, so many times or until they do.
-func (w *world) close(times int) {
+func (w *streamWorld) close(times int) {
 	for _, r := range w.all {
 		for _, e := range r.ends {
 			if e != nil {
@@ -117,7 +119,7 @@ func (w *world) close(times int) {
 }
 
 // atRest holds what is left at the end against what was promised.
-func (w *world) atRest() error {
+func (w *streamWorld) atRest() error {
 	for _, r := range w.all {
 		for _, e := range r.ends {
 			if e == nil {
@@ -137,20 +139,20 @@ func (w *world) atRest() error {
 				continue
 			}
 			if len(e.outbox) > 0 {
-				return fmt.Errorf("%s: %d messages still wait, in %v", pair, len(e.outbox), e.up.at)
+				return fmt.Errorf("%s: %d messages still wait, in %v", pair, len(e.outbox), e.peer.at)
 			}
-			if s := e.peer.State(); s != peer.Idle || e.up.State() != None || e.pipe != nil {
-				return fmt.Errorf("%s: %v, %v at the end", pair, s, e.up.at)
+			if s := e.peer.State(); s != Idle || e.peer.at[stream] != noStream || e.pipe != nil {
+				return fmt.Errorf("%s: %v, %v at the end", pair, s, e.peer.at)
 			}
 		}
 	}
 	return nil
 }
 
-func runSchedule(seed uint64, ranks int, trace func(string, ...any)) (seeded.Counts, error) {
-	k := pick(seed, ranks)
+func runStreamSchedule(seed uint64, ranks int, trace func(string, ...any)) (seeded.Counts, error) {
+	k := pickStreams(seed, ranks)
 	k.trace = trace
-	w := newWorld(seed, k)
+	w := newStreamWorld(seed, k)
 	w.plan()
 	if err := w.run(); err != nil {
 		return nil, err
@@ -158,19 +160,19 @@ func runSchedule(seed uint64, ranks int, trace func(string, ...any)) (seeded.Cou
 	return w.used, w.atRest()
 }
 
-// TestSchedules runs seeded schedules of upgrades over real peers: loss, attempts that
+// TestStreamSchedules runs seeded schedules of upgrades over real peers: loss, attempts that
 // fail, streams that break, rests and restarts. All must converge, with each message
 // once and in order. A failure prints the command that replays it.
-func TestSchedules(t *testing.T) {
-	runSchedules(t, 800)
+func TestStreamSchedules(t *testing.T) {
+	runStreamSchedules(t, 800)
 }
 
-// runSchedules runs count random schedules. It returns how often each input came in each state.
-func runSchedules(t *testing.T, count int) seeded.Counts {
-	ever := seeded.Run(t, count, "./lazy/upgrade", runSchedule)
-	for s := range states {
-		for _, in := range of[s.region()] {
-			r, n := index[s][in], ever[[2]int{int(s), int(in)}]
+// runStreamSchedules runs count random schedules. It returns how often each input came in each state.
+func runStreamSchedules(t *testing.T, count int) seeded.Counts {
+	ever := seeded.Run(t, count, "./lazy/peer", runStreamSchedule)
+	for s := range upgradeStates {
+		for _, in := range inputsOf[s.region()] {
+			r, n := upgradeIndex[s][in], ever[[2]int{int(s), int(in)}]
 			t.Logf("%-10v %-30v %d", s, in, n)
 			if strings.HasPrefix(r.why, "cannot be") {
 				assert.Zero(t, n, "%v, %v: %s", s, in, r.why)

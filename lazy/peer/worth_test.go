@@ -1,4 +1,4 @@
-package upgrade
+package peer
 
 import (
 	"math/rand/v2"

@@ -1,0 +1,67 @@
+package peer
+
+import "fmt"
+
+// Check returns an error that names the first invariant of Peer or of upgrade that does not hold. Tests call it after
+// each Step.
+func (p *Peer) Check() error {
+	for i, holds := range [...]bool{
+		(p.win != nil) == p.isOpen(),
+		p.known || p.state < Wait,
+		p.state != Idle || p.pending == 0 && !p.warm,
+		p.awaits(),
+		p.accounts(),
+		!p.dual() || !p.path.down || p.Secondary(),
+		p.up == p.isOpen(),
+		p.at[stream].region() == stream && p.at[outgoing].region() == outgoing && p.at[incoming].region() == incoming,
+		p.named(),
+		p.at[stream] > accepted || !p.Sending() && !p.Reading(),
+		p.at[stream] > barred || (p.at[stream] == barred) == (p.failures >= attempts),
+		!p.leaves || !p.peerLeaves || p.at[stream] >= left,
+	} {
+		if !holds {
+			return fmt.Errorf("invariant %d does not hold in %v, %v", i+1, p.state, p.at)
+		}
+	}
+	return nil
+}
+
+// isOpen reports whether the connection is open.
+func (p *Peer) isOpen() bool { return p.state == Up || p.state == Closing }
+
+// awaits is invariant 4.
+func (p *Peer) awaits() bool {
+	awaited := p.retry.at != never
+	switch p.state {
+	case Idle:
+		return !awaited
+	case Resolving:
+		return true
+	case Up:
+		return awaited == (p.pending > 0)
+	}
+	return awaited
+}
+
+// accounts is invariant 5.
+func (p *Peer) accounts() bool {
+	messages, bytes := p.queue.len(), 0
+	for _, m := range p.queue.list[p.queue.head:] {
+		bytes += len(m.body) + messageCost
+	}
+	if w := p.win; w != nil {
+		for seq := w.una; seq != w.next; seq++ {
+			if s := w.slot(seq); s.flags&flagLast != 0 {
+				messages++
+				bytes += s.cost
+			}
+		}
+	}
+	return messages == p.pending && bytes == p.unackedBytes
+}
+
+// named is invariant 9. An offer that is being made has no token yet.
+func (p *Peer) named() bool {
+	named := p.token != Token{}
+	return named == (p.at[stream] > wanted) || p.at[stream] == offered && p.offer == nil
+}

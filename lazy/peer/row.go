@@ -1,0 +1,39 @@
+package peer
+
+import "math"
+
+// row defines the next state and the actions for each combination of the given states and inputs.
+type row[S, I ~uint8, A any] struct {
+	states  []S
+	inputs  []I
+	next    S // the constant same means that the state does not change
+	actions []A
+	why     string
+}
+
+// same is the value of row.next if the state does not change.
+const same = math.MaxUint8
+
+func in[S any](s ...S) []S { return s }
+func on[I any](i ...I) []I { return i }
+
+// indexed returns the row of each state and input. In these rows, the field next is never same.
+func indexed[S, I ~uint8, A any](rows []row[S, I, A], states S, inputs I) [][]*row[S, I, A] {
+	x := make([][]*row[S, I, A], states)
+	for s := range x {
+		x[s] = make([]*row[S, I, A], inputs)
+	}
+	for _, r := range rows {
+		for _, s := range r.states {
+			for _, i := range r.inputs {
+				one := r
+				one.states, one.inputs = in(s), on(i)
+				if r.next == same {
+					one.next = s
+				}
+				x[s][i] = &one
+			}
+		}
+	}
+	return x
+}

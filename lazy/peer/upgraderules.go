@@ -1,0 +1,253 @@
+package peer
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// upgradeCue is what an input brings along for its actions.
+type upgradeCue struct {
+	token Token
+	offer []byte
+	why   error
+	have  uint64
+}
+
+// look checks an event of the owner before the table handles it: whether the event is about the current stream of the
+// pair, and whether this rank has the role that handles such events. docs/dev/upgrade.md lists the rules.
+func (u *upgrade) look(ev Event) {
+	c := upgradeCue{ev.Token, ev.Msg, ev.Why, ev.Have}
+	about := u.has(ev.Token)
+	switch ev.Kind {
+	case Upgrade:
+		u.needed()
+	case OfferMade:
+		u.apply(stream, onOfferMade, &c)
+	case OfferFailed:
+		u.apply(stream, onOfferFailed, &c)
+	case Connected:
+		if u.Awaits(ev.Token) {
+			on := onConnected
+			if !u.pair.cfg.Dials {
+				on = onAccepted
+			}
+			u.kept = ev.Kept
+			u.apply(stream, on, &c)
+		}
+	case DialFailed:
+		if u.Awaits(ev.Token) {
+			u.apply(stream, onDialFailed, &c)
+		}
+	case EndRead:
+		if about {
+			u.have = ev.Have
+			u.apply(incoming, onEndMark, &c)
+		}
+	case Lost:
+		switch {
+		case !about && ev.Kept: // what was on it went another way
+		case !about || ev.Over:
+			u.pair.emit(Effect{Kind: End, Why: ev.Why})
+		case ev.PeerEnded:
+			u.apply(stream, onPeerEnded, &c)
+		case u.kept:
+			u.apply(stream, onCut, &c)
+		default:
+			u.apply(stream, onLost, &c)
+		}
+	case Stopped:
+		if about {
+			u.have = ev.Have
+			u.apply(stream, onStopped, &c)
+		}
+	}
+	u.follow()
+}
+
+// needed asks for a stream, or moves our direction to the one that there is.
+func (u *upgrade) needed() {
+	switch {
+	case u.at[stream] == open && u.at[outgoing] == outDatagrams:
+		u.apply(outgoing, onMove, &upgradeCue{})
+	case u.at[stream] != noStream:
+	case u.pair.cfg.Dials:
+		u.apply(stream, onNeed, &upgradeCue{})
+	default:
+		u.apply(stream, onNeedOffer, &upgradeCue{})
+	}
+}
+
+// rest gives the stream up if no sender is at work.
+func (u *upgrade) rest(busy bool) {
+	if !busy {
+		u.apply(stream, onRest, &upgradeCue{})
+	}
+	u.follow()
+}
+
+// hear handles what has happened to the connection, or a control message that it has delivered. If busy is set, a sender
+// is at work.
+func (u *upgrade) hear(n news, busy bool) {
+	switch n.kind {
+	case Opened:
+		u.up = true
+		if u.asked == askStaged {
+			u.asked = askSent
+		}
+	case Closed:
+		u.up = false
+		u.apply(stream, onRested, &upgradeCue{})
+		if u.asked == askSent {
+			u.apply(stream, onUnanswered, &upgradeCue{})
+		}
+	case Failed:
+		u.up = false
+		u.apply(stream, onReset, &upgradeCue{})
+	case Moved:
+		u.apply(stream, onMoved, &upgradeCue{})
+	default:
+		u.received(n.control, busy)
+	}
+	u.follow()
+}
+
+// received takes a control message of the peer.
+func (u *upgrade) received(b []byte, busy bool) {
+	m, ok := parseControl(b)
+	if !ok {
+		return
+	}
+	c := upgradeCue{token: m.token}
+	switch m.kind {
+	case controlWant:
+		if !u.pair.cfg.Dials {
+			u.apply(stream, onWant, &c)
+		}
+		return
+	case controlOffer:
+		if u.pair.cfg.Dials && m.token != u.token && m.token != (Token{}) {
+			c.offer = append([]byte(nil), m.rest...)
+			u.apply(stream, onOffer, &c)
+		}
+		return
+	case controlGiveUp:
+		if m.token == u.token {
+			c.why = fmt.Errorf("the other side could not: %s", m.rest)
+			u.apply(stream, onGiveUp, &c)
+		}
+		return
+	}
+	if !u.has(m.token) {
+		return
+	}
+	switch m.kind {
+	case controlTaken:
+		u.apply(stream, onTaken, &c)
+	case controlSwitch:
+		switch {
+		case u.HasStream():
+			u.apply(incoming, onSwitch, &c)
+		case u.Resuming():
+			u.apply(incoming, onMissed, &c)
+		}
+	case controlLeave:
+		on := onLeave
+		if busy && u.HasStream() {
+			on = onLeaveBusy
+		}
+		u.apply(stream, on, &c)
+	case controlStay:
+		u.apply(stream, onStay, &c)
+	case controlReturned:
+		u.apply(outgoing, onReturned, &c)
+	case controlResume:
+		c.have = binary.BigEndian.Uint64(m.rest)
+		if u.HasStream() && !u.kept {
+			c.why = ErrBroken
+			u.apply(stream, onLost, &c)
+			return
+		}
+		u.apply(stream, onResume, &c)
+	case controlBroke:
+		c.why = ErrBroken
+		u.apply(stream, onBroken, &c)
+	}
+}
+
+// apply finds the row, does what it says and goes where it says. The state changes
+// first: an action may look at it, or apply a row of another region.
+func (u *upgrade) apply(of region, on upgradeInput, c *upgradeCue) {
+	r := upgradeIndex[u.at[of]][on]
+	if u.pair.trace != nil {
+		u.pair.trace(r)
+	}
+	u.become(of, r.next)
+	for _, a := range r.actions {
+		switch a := a.(type) {
+		case controlKind:
+			u.send(a, "")
+		case EffectKind:
+			u.pair.emit(Effect{Kind: a})
+		case upgradeStep:
+			steps[a].do(u, c)
+		}
+	}
+}
+
+func (u *upgrade) become(of region, s upgradeState) { u.at[of] = s }
+
+// meaning defines a step: its name in docs/dev/upgrade.md, and the function that does it.
+type meaning struct {
+	name string
+	do   func(*upgrade, *upgradeCue)
+}
+
+// steps defines all steps.
+var steps [stepCount]meaning
+
+func init() { // an initializer would refer to itself: stepLeave calls apply, which uses steps
+	steps = [stepCount]meaning{
+		stepAsk:  {"send WANT or OFFER", func(u *upgrade, _ *upgradeCue) { u.ask() }},
+		stepKeep: {"keep offer and token", func(u *upgrade, c *upgradeCue) { u.token, u.offer = c.token, c.offer }},
+		stepDial: {"keep the token, Dial", func(u *upgrade, c *upgradeCue) {
+			u.token = c.token
+			u.pair.emit(Effect{Kind: Dial, Token: c.token, Msg: c.offer})
+		}},
+		stepStream: {"failures 0, Notify", func(u *upgrade, _ *upgradeCue) {
+			u.failures = 0
+			u.pair.emit(Effect{Kind: Notify})
+		}},
+		stepGiveUp: {"failures + 1, send GIVEUP, forget the attempt, Notify", func(u *upgrade, c *upgradeCue) {
+			text := c.why.Error()
+			u.send(controlGiveUp, text[:min(len(text), longestReason)])
+			u.failed(c.why)
+		}},
+		stepFail: {"failures + 1, forget the attempt, Notify", func(u *upgrade, c *upgradeCue) { u.failed(c.why) }},
+		stepBreak: {"Close with the peer's fault", func(u *upgrade, c *upgradeCue) {
+			u.pair.emit(Effect{Kind: Close, Why: c.why})
+		}},
+		stepForget: {"forget token and directions", func(u *upgrade, _ *upgradeCue) { u.forget() }},
+		stepPardon: {"failures 0", func(u *upgrade, _ *upgradeCue) { u.failures, u.why = 0, nil }},
+		stepLeave: {"send LEAVE, our direction marks", func(u *upgrade, c *upgradeCue) {
+			u.send(controlLeave, "")
+			u.leaves = true
+			u.apply(outgoing, onMark, c)
+		}},
+		stepEnd: {"End", func(u *upgrade, c *upgradeCue) { u.pair.emit(Effect{Kind: End, Why: c.why}) }},
+		stepAlarm: {"End with an alarm", func(u *upgrade, c *upgradeCue) {
+			u.pair.emit(Effect{Kind: End, Why: c.why, Alarm: true})
+		}},
+		stepPeers: {"keep what the peer has", func(u *upgrade, c *upgradeCue) { u.resumed, u.peers = true, c.have }},
+		stepResume: {"send RESUME", func(u *upgrade, _ *upgradeCue) {
+			u.send(controlResume, string(binary.BigEndian.AppendUint64(nil, u.have)))
+		}},
+		stepAgain:  {"Again", func(u *upgrade, _ *upgradeCue) { u.pair.emit(Effect{Kind: Again, Have: u.peers}) }},
+		stepLeft:   {"note that the peer leaves", func(u *upgrade, _ *upgradeCue) { u.peerLeaves = true }},
+		stepStayed: {"note that it stays", func(u *upgrade, _ *upgradeCue) { u.leaves = false }},
+		stepLose: {"Lose, if messages are kept", func(u *upgrade, _ *upgradeCue) {
+			if u.kept {
+				u.pair.emit(Effect{Kind: Lose})
+			}
+		}},
+	}
+}
