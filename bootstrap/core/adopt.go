@@ -47,7 +47,7 @@ func (c *Core) startJoin(l Link) {
 	k := &c.children[l]
 	k.started = c.now
 	c.do(JoinChild{
-		Child: l, Node: k.head.Nodes.At(0), Local: k.local, Most: patience(joinLeast, k.session), Key: k.key,
+		Child: l, Node: k.head.Nodes.At(0), Local: k.local, Most: recovery.Patience(joinLeast, k.session), Key: k.key,
 		Level: uint32(c.level),
 	})
 }
@@ -105,7 +105,7 @@ func (c *Core) adoptBelow(from Link) {
 			f.Nodes = uint32(max(lost.Len(), 1))
 		}
 		for _, p := range gone { // ranks of other nodes may wait for the ranks of p
-			c.tellRecovery(recovery.RanksLost{Ranks: oneSpan(p.Nodes.Base(), p.Nodes.Ranks())})
+			c.tellRecovery(recovery.RanksLost{Ranks: recovery.Span{First: p.Nodes.Base(), Count: p.Nodes.Ranks()}})
 		}
 		c.reportLost(f)
 	}
@@ -148,7 +148,7 @@ func (c *Core) sendMissed(l Link, m wire.State) {
 	}
 	c.replaceAgain(l)
 	if m.Replaces > 0 { // who has started it may not have said so
-		c.replacedBelow(wire.Replaced{Number: m.Replaces, Node: k.head.First})
+		c.replaced(wire.Replaced{Number: m.Replaces, Node: k.head.First})
 	}
 	c.doLookups(c.lookups.AskAgain(c.now, l))
 	c.doBulk(c.bulk.CallAgain(l))
@@ -231,17 +231,10 @@ func (c *Core) hasReaders(l Link) bool {
 // reportLost reports a loss that the job survives.
 func (c *Core) reportLost(f wire.Fault) {
 	if c.cfg.Root {
-		c.rootLost(f)
+		c.nodeLost(f, true)
 		return
 	}
 	c.ownReport(f, true)
-}
-
-// rootLost takes the loss of nodes that the job survives.
-func (c *Core) rootLost(f wire.Fault) {
-	if !c.relaunchLost(f) {
-		c.loseNodes(f)
-	}
 }
 
 // moveBelow moves the nodes of a child's children when nodes are numbered anew.

@@ -203,7 +203,7 @@ func (c *Core) act(l Link, a child.Action, cause any) {
 			Parent: c.cfg.Host, Cause: ev.Cause, Tail: ev.Tail, SilentMs: c.silence(c.now - k.received),
 		})
 	case child.TellUnplaced:
-		c.replacedBelow(wire.Replaced{Number: k.number, Node: k.head.First, Cause: endOf(cause)})
+		c.replaced(wire.Replaced{Number: k.number, Node: k.head.First, Cause: endOf(cause)})
 	case child.TellLeft:
 		c.reportToUser(rankwire.Notice{Host: c.cfg.Host, Text: fmt.Sprintf(
 			"the agent on %s, which had left the job, was lost: %s", k.host(), endOf(cause))})
@@ -214,7 +214,7 @@ func (c *Core) act(l Link, a child.Action, cause any) {
 	case child.Orphan:
 		if !c.cfg.Root && c.stage == running {
 			c.do(CloseLink{Up})
-			c.orphaned(c.relaunches())
+			c.orphaned(c.recovery.Relaunches())
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core/child"
+	"ibrun/bootstrap/core/recovery"
 	"ibrun/bootstrap/wire"
 )
 
@@ -13,10 +14,11 @@ import (
 // the agent there has until agentTimeout: it may be stopped or starved.
 // docs/dev/protocol.md, "Failure detector"; the promises are in docs/faults.md.
 const (
-	heartbeatEvery = 2 * time.Second
+	heartbeatEvery = recovery.Heartbeat
 	lookFrom       = 5 * time.Second
 	hostTimeout    = 10 * time.Second
-	agentTimeout   = 60 * time.Second
+	lostAfter      = 7 * time.Second // as hostTimeout, in a job that restarts ranks; cuts of 5 s do no harm
+	agentTimeout   = recovery.AgentTimeout
 	period         = time.Second // between looks at the links
 )
 
@@ -27,9 +29,6 @@ const (
 	resentMost = 3
 	stuckMost  = 2 * heartbeatEvery
 )
-
-// hostSilent is the cause of a loss that nothing of its host reported.
-const hostSilent = "its host has not answered for 10 s"
 
 // Signals the core itself knows, by their Linux numbers.
 const (
@@ -164,9 +163,9 @@ func (c *Core) probed(ev Probed) {
 // hostPatience is how long a host may be silent, and the cause of its loss.
 func (c *Core) hostPatience(l Link) (most time.Duration, cause string) {
 	if l != Up && c.job != nil && c.job.Launch.Restarts && c.stage == running {
-		return lostAfter, hostLost
+		return lostAfter, recovery.HostLost
 	}
-	return hostTimeout, hostSilent
+	return hostTimeout, recovery.HostSilent
 }
 
 // silence is how long a child has been silent, in milliseconds, where that matters.
@@ -205,7 +204,7 @@ func (c *Core) linkLost(ev LinkLost) {
 		if c.repairs() && c.stage == running && c.starts.readied { // this agent may get another parent
 			c.wait()
 		} else {
-			c.orphaned(ev.Cause == hostSilent)
+			c.orphaned(ev.Cause == recovery.HostSilent)
 		}
 		return
 	}

@@ -142,7 +142,7 @@ func (c *Core) checkDeadlines() {
 	for i := range c.children {
 		if !c.children[i].In(child.Ended) {
 			c.happen(Link(i), child.GiveUp, nil)
-			c.root.sweeps.below, c.root.sweeps.silent = true, true
+			c.tellRecovery(recovery.ChildrenSilent{})
 		}
 	}
 	if o := &c.root.offspring; !o.killed {

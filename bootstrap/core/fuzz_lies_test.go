@@ -305,7 +305,7 @@ func (w *world) someBytes() []byte {
 // someNodes are nodes of the job, under their names or others, in their place or not.
 func (w *world) someNodes() job.Nodes {
 	c := w.choose
-	from := w.agents[0].core.root.members.all.Nodes
+	from := w.agents[0].core.recovery.Members().All.Nodes
 	if part := w.liar.at.parent.core.children[w.liar.at.slot].part; len(part) > 0 && c.Of(4) > 0 {
 		from = part[c.Of(len(part))].Nodes
 	}

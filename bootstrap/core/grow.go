@@ -82,7 +82,7 @@ func (c *Core) notResizable() string {
 		return "ranks are dealt to nodes in turn, or have an order of their own; hint: start the job with --map-by slot"
 	case len(c.job.Programs) != 1 || len(c.job.Binding.Slots) > 0:
 		return "a job of several programs, or with a rank file, keeps its size"
-	case len(c.root.members.dropped) > 0:
+	case len(c.recovery.Members().Dropped) > 0:
 		return "the job has begun without some of its nodes"
 	case !g.can:
 		return "its program has not called Resize of the package ibrun, and is none of Charm++ built for it " +
@@ -136,7 +136,7 @@ func (c *Core) shrink(ev ResizeAsked) string {
 
 // grow begins to start agents on hosts, or says why it cannot.
 func (c *Core) grow(ev ResizeAsked) string {
-	g, l, m := &c.root.growing, c.job.Layout, &c.root.members
+	g, l, m := &c.root.growing, c.job.Layout, c.recovery.Members()
 	_, each := l.SlotsOn(0)
 	nodes, ranks, seen := uint64(l.Nodes()), uint64(l.Ranks()), map[string]bool{}
 	runs := slices.Clone(ev.Hosts)
@@ -152,7 +152,7 @@ func (c *Core) grow(ev ResizeAsked) string {
 		}
 		for k := range r.Count {
 			host := r.Host(k)
-			if seen[host] || m.hasHost(host) {
+			if seen[host] || m.HasHost(host) {
 				return "the job has a node on " + host + " already"
 			}
 			seen[host] = true
@@ -163,7 +163,7 @@ func (c *Core) grow(ev ResizeAsked) string {
 	}
 	come := job.Part{First: job.NodeIndex(l.Nodes()), Nodes: job.NewNodes(job.Slot(l.Ranks()), runs)}
 	g.id, g.step, g.nodes, g.links, g.next = ev.ID, growStarting, come, nil, 0
-	g.change = rankwire.Resize{Start: g.shrunken, Layout: m.all.Nodes.Join(come.Nodes).Layout()}
+	g.change = rankwire.Resize{Start: g.shrunken, Layout: m.All.Nodes.Join(come.Nodes).Layout()}
 	j := resizedJob(c.job, g.change.Layout)
 	j.Launch.StartBarrier, j.Launch.Timed, j.Launch.LateBinding = true, false, false
 	j.Transport.Eager, j.Stdin = false, job.Stdin{Mode: job.StdinNone}
@@ -171,7 +171,7 @@ func (c *Core) grow(ev ResizeAsked) string {
 		j.Programs = restartingPrograms(j.Programs)
 	}
 	if j.Hosts != "" {
-		j.Hosts = m.hosts() + "," + come.Nodes.HostList()
+		j.Hosts = m.Hosts() + "," + come.Nodes.HostList()
 	}
 	g.job = j
 	for i := range come.Nodes.Len() {
@@ -276,22 +276,14 @@ func (c *Core) decideResize(part rankwire.Release) {
 
 // takeSize makes the new layout the job's.
 func (c *Core) takeSize() {
-	g, m := &c.root.growing, &c.root.members
+	g, m := &c.root.growing, c.recovery.Members()
 	g.change.Step = rankwire.ResizeDone
 	if nodes := int(g.change.Layout.Nodes()); g.step == growAgreed {
 		g.step = growLeaving
 		g.shrunken++
-		m.all = m.all.Slice(0, nodes)
-		for node := range m.replaced {
-			if int(node) >= nodes {
-				delete(m.replaced, node)
-			}
-		}
-		if c.cfg.Here >= nodes {
-			c.cfg.Here = -1 // its number may be another's soon
-		}
+		m.Resize(m.All.Nodes.Slice(0, nodes))
 	} else {
-		m.all.Nodes = m.all.Nodes.Join(g.nodes.Nodes)
+		m.Resize(m.All.Nodes.Join(g.nodes.Nodes))
 	}
 	c.resize(g.change)
 	c.do(JobResized{c.job})
@@ -331,17 +323,4 @@ func (c *Core) resizeOver() {
 	g := &c.root.growing
 	g.step = growNone
 	c.do(ResizeTold{ID: g.id, Over: true, Nodes: c.job.Layout.Nodes(), Ranks: c.job.Layout.Ranks()})
-}
-
-// hasHost reports whether a node of the job is on a host.
-func (s *members) hasHost(host string) bool {
-	for node, spare := range s.replaced {
-		if spare == host {
-			return true
-		}
-		if at := int(node - s.all.First); s.all.Nodes.At(at).Host == host {
-			return false
-		}
-	}
-	return s.all.Nodes.Index(host) >= 0
 }

@@ -48,7 +48,6 @@ func (c *Core) start(m wire.Launch) {
 	all := job.Part{First: m.First, Nodes: m.Nodes}
 	if c.cfg.Root {
 		c.starts.begun, c.starts.forked = true, true
-		c.root.members.open(all)
 	} else {
 		c.cfg.Host = m.Nodes.At(0).Host
 		c.starts.up = 1
@@ -106,7 +105,8 @@ func (c *Core) plan(below job.Parts) {
 
 // here is where in a part the node is that is this machine, or -1.
 func (c *Core) here(p job.Part) int {
-	if at := job.NodeIndex(c.cfg.Here); c.cfg.Root && c.cfg.Here >= 0 && at >= p.First && at < p.End() {
+	here := c.recovery.Members().Here
+	if at := job.NodeIndex(here); c.cfg.Root && here >= 0 && at >= p.First && at < p.End() {
 		return int(at - p.First)
 	}
 	return -1

@@ -10,43 +10,27 @@ import (
 	"ibrun/internal/job"
 )
 
-// members is the root's record of the nodes that take part. A dead node is replaced by a
-// spare, or dropped if the job may have fewer nodes, or ends the job. docs/dev/decisions/0013-late-binding.md.
-type members struct {
-	all      job.Part
-	spares   job.Nodes                // that are left
-	replaced map[job.NodeIndex]string // hosts of the spares, by the node that each replaces
-	dropped  []job.NodeIndex
-}
-
-func (s *members) open(all job.Part) { s.all = all }
-
 // replaceNode finds what becomes of the nodes of a session that failed; false: the
 // job cannot go on. Only the first of them is dead.
 func (c *Core) replaceNode(f wire.Fault) bool {
-	s, p := &c.root.members, c.cfg.Policy
-	first := int(f.Node - s.all.First)
-	if c.stage != launching || f.Node < s.all.First || first+int(f.Nodes) > s.all.Nodes.Len() || f.Nodes == 0 {
+	s, p := c.recovery.Members(), c.cfg.Policy
+	first := int(f.Node - s.All.First)
+	if c.stage != launching || f.Node < s.All.First || first+int(f.Nodes) > s.All.Nodes.Len() || f.Nodes == 0 {
 		return false
 	}
-	part, t, then := s.all.Slice(first, first+int(f.Nodes)), tried{spare: true}, ""
+	part, t, then := s.All.Slice(first, first+int(f.Nodes)), tried{spare: true}, ""
+	run, spare := s.TakeSpare(f.Node)
 	switch {
-	case s.spares.Len() > 0:
-		run := s.spares.Slice(0, 1).Runs()[0]
-		s.spares = s.spares.Slice(1, s.spares.Len())
+	case spare:
 		run.Ranks = part.Nodes.At(0).Ranks
 		rest := part.Nodes.Slice(1, part.Nodes.Len())
 		part.Nodes = job.NewNodes(part.Nodes.Base(), slices.Concat([]job.Run{run}, rest.Runs()))
-		if s.replaced == nil {
-			s.replaced = map[job.NodeIndex]string{}
-		}
-		s.replaced[f.Node] = run.Host(0)
 		then = fmt.Sprintf("spare %s takes its place", run.Host(0))
-	case p.MinNodes > 0 && s.all.Nodes.Len()-len(s.dropped) > p.MinNodes:
-		s.dropped = append(s.dropped, f.Node)
+	case p.MinNodes > 0 && s.All.Nodes.Len()-len(s.Dropped) > p.MinNodes:
+		s.Dropped = append(s.Dropped, f.Node)
 		part, t = part.Slice(1, part.Nodes.Len()), tried{}
-		left := s.all.Nodes.Len() - len(s.dropped)
-		then = fmt.Sprintf("the job goes on with %d of %d nodes", left, s.all.Nodes.Len())
+		left := s.All.Nodes.Len() - len(s.Dropped)
+		then = fmt.Sprintf("the job goes on with %d of %d nodes", left, s.All.Nodes.Len())
 	default:
 		return false
 	}
@@ -55,50 +39,6 @@ func (c *Core) replaceNode(f wire.Fault) bool {
 		c.addBranch(part, t, child.Waiting)
 	}
 	return true
-}
-
-// membership is what ranks wait for.
-func (s *members) membership(j *job.Job) wire.Membership {
-	m := wire.Membership{FirstHost: j.FirstHost}
-	slices.Sort(s.dropped)
-	first, dropped := s.all.First, []wire.NodeSpan(nil)
-	for _, node := range s.dropped {
-		if node == first {
-			first++
-		}
-		if last := len(dropped) - 1; last >= 0 && dropped[last].End() == node {
-			dropped[last].Count++
-			continue
-		}
-		dropped = append(dropped, wire.NodeSpan{First: node, Count: 1})
-	}
-	m.Dropped = wire.NewNodeSpans(dropped...)
-	if j.Hosts != "" {
-		m.Hosts = s.hosts()
-	}
-	if host, ok := s.replaced[first]; ok {
-		m.FirstHost = host
-	} else if first != s.all.First {
-		m.FirstHost = s.all.Nodes.At(int(first - s.all.First)).Host
-	}
-	return m
-}
-
-// hosts are those of the nodes that take part, without gaps.
-func (s *members) hosts() string {
-	var runs []job.Run
-	for i := range s.all.Nodes.Len() {
-		node := s.all.First + job.NodeIndex(i)
-		if _, gone := slices.BinarySearch(s.dropped, node); gone {
-			continue
-		}
-		run := s.all.Nodes.Slice(i, i+1).Runs()[0]
-		if host, ok := s.replaced[node]; ok {
-			run = job.Run{Prefix: host, Count: 1, Ranks: run.Ranks}
-		}
-		runs = append(runs, run)
-	}
-	return job.NewNodes(0, runs).HostList()
 }
 
 // applyMembership lets the ranks of this subtree start: the nodes are certain.

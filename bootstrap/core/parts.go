@@ -41,8 +41,8 @@ func (c *Core) toolPlace() flow.Place {
 
 // hostOf returns the host of a node of a part, at the root. Only their parents know the spares that replaced a node.
 func (c *Core) hostOf(p job.Part, k int) string {
-	if len(c.root.members.replaced) > 0 {
-		node, _ := c.nodeAt(p.First + job.NodeIndex(k))
+	if m := c.recovery.Members(); len(m.Replaced) > 0 {
+		node, _ := m.At(p.First + job.NodeIndex(k))
 		return node.Host
 	}
 	return p.Nodes.At(k).Host

@@ -138,7 +138,7 @@ func (c *Core) rankOver(rank job.Slot, failed bool) {
 // rankChanged looks again at what waits for a rank. First: its program was in the job until now.
 func (c *Core) rankChanged(rank job.Slot, failed, first bool) {
 	if first && failed && c.job.Launch.KeepGoing && c.stage != ending {
-		c.tellRecovery(recovery.RanksLost{Ranks: oneSpan(rank, 1)})
+		c.tellRecovery(recovery.RanksLost{Ranks: recovery.Span{First: rank, Count: 1}})
 	}
 	c.doLookups(c.lookups.RankEnded(c.now))
 	c.doPairs(c.pairs.Retry())

@@ -145,7 +145,7 @@ func (c *Core) fault(f wire.Fault) {
 // the end of ranks. The other ranks get an event.
 func (c *Core) excuseRank(rank job.Slot, f wire.Fault) {
 	f.Awaited, f.Excused = false, true
-	c.tellRecovery(recovery.RanksLost{Ranks: oneSpan(rank, 1)})
+	c.tellRecovery(recovery.RanksLost{Ranks: recovery.Span{First: rank, Count: 1}})
 	c.rankOver(rank, true)
 	c.fault(f)
 }

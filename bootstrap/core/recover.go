@@ -1,8 +1,6 @@
 package core
 
 import (
-	"maps"
-
 	"ibrun/bootstrap/core/lookup"
 	"ibrun/bootstrap/core/recovery"
 	"ibrun/bootstrap/wire"
@@ -72,12 +70,19 @@ func (c *Core) recoverRoot(e recovery.Effect) {
 	case recovery.ForgetNames:
 		c.names = lookup.NewNames(c.cfg.HasSpawner)
 	case recovery.EndJob:
-		f := e.Fault
-		if f.What == wire.FaultFork {
-			node, _ := c.nodeAt(f.Node)
-			f.Host = node.Host
+		c.endFor(e.Fault)
+	case recovery.LoseNode:
+		c.blame(e.Fault, weightOf(e.Fault))
+		if c.root.out.Fault != e.Fault && c.stage != ending {
+			c.reportBlame()
+			c.do(Report{e.Fault})
 		}
-		c.endFor(f)
+	case recovery.Notice:
+		c.reportToUser(e.Notice)
+	case recovery.PlaceAgent:
+		c.replaceBelow(e.Order)
+	case recovery.SweepNode:
+		c.do(SweepNode(e))
 	case recovery.EndQuietJob:
 		c.end(wire.End{GraceMs: ms(c.job.Launch.Grace)})
 	}
@@ -151,10 +156,29 @@ func (c *Core) restartLies(first job.Slot, count uint32) string {
 		"of no ranks, or that nobody wants")
 }
 
-// dropPlaces gives up the places of nodes whose ranks are lost for good.
-func (c *Core) dropPlaces(ranks rankwire.SlotSpans) {
-	maps.DeleteFunc(c.root.replacing, func(_ job.NodeIndex, r *replacement) bool {
-		return recovery.Covers(ranks, r.span.First)
+// nodeLost passes the loss of a node to the recovery machine, at the root. repaired says that the parent of the lost
+// agent has adopted the agents below it.
+func (c *Core) nodeLost(f wire.Fault, repaired bool) {
+	c.tellRecovery(recovery.NodeLost{
+		Fault: f, Repaired: repaired, Spawned: c.root.offspring.live > 0, Session: c.queue.SessionTime(),
 	})
-	c.abandonPlaces(ranks)
+}
+
+// replaced handles the answer to a Replace.
+func (c *Core) replaced(m wire.Replaced) { c.tellRecovery(recovery.Answer{Msg: m}) }
+
+// nodesSwept reports whether the job may end as far as sweeps are concerned. All children have ended.
+func (c *Core) nodesSwept() bool {
+	if c.root.asked > 1 {
+		return true
+	}
+	c.tellRecovery(recovery.Sweeping{Ends: c.finish.ends, Session: c.queue.SessionTime()})
+	return c.recovery.Swept()
+}
+
+// jobSwept answers the root of a job for which this agent has swept its node, and ends this agent.
+func (c *Core) jobSwept(ev JobSwept) {
+	c.send(Up, wire.Swept{Killed: ev.Killed, Left: nameLeft(ev.Left)})
+	c.stage = done
+	c.do(Finish{})
 }

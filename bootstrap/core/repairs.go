@@ -29,7 +29,6 @@ const (
 	waitMost   = 6 * time.Second
 	waitRoot   = 2 * time.Second
 	waitSilent = 4 * time.Second
-	waitSlow   = 15 * time.Second
 )
 
 // overMost is how long an agent that is done waits for the ends of the agents below it.
@@ -83,7 +82,9 @@ func (c *Core) tellsFailures() bool {
 // openRecovery prepares this agent for losses, when it has received its Launch.
 func (c *Core) openRecovery(m wire.Launch) {
 	c.tellRecovery(recovery.Open{
-		Policy: recovery.PolicyOf(&m.Job.Launch), Grace: m.Job.Launch.Grace,
+		Job: m.Job, Host: c.cfg.Host, RepairAsked: c.cfg.Policy.RepairAsked,
+		Members: recovery.NewMembers(
+			job.Part{First: m.First, Nodes: m.Nodes}, c.cfg.Policy.Spares, c.cfg.Here, c.cfg.Policy.SpareHere),
 		Limit: recovery.Limit{Most: c.cfg.Policy.MaxRestarts, Within: c.cfg.Policy.RestartsWithin},
 	})
 	if c.repairs() {
@@ -154,12 +155,8 @@ func (r *repairing) most() time.Duration {
 	case r.cutting:
 		least = waitSilent
 	}
-	return patience(least, sessions)
+	return recovery.Patience(least, sessions)
 }
-
-// patience is how long is waited for what took so long before: least, or twice that where it is
-// slow, but not for ever.
-func patience(least, before time.Duration) time.Duration { return max(least, min(2*before, waitSlow)) }
 
 // wait waits for a new parent.
 func (c *Core) wait() {
@@ -168,8 +165,8 @@ func (c *Core) wait() {
 		return
 	}
 	c.clock.linked, r.waiting, r.unresumed, r.until = false, true, false, c.now+r.most()
-	if c.relaunches() { // others may take the place of its ranks then
-		r.until = min(r.until, max(c.clock.up.received+orphanEnd, c.now))
+	if c.recovery.Relaunches() { // others may take the place of its ranks then
+		r.until = min(r.until, max(c.clock.up.received+recovery.OrphanTimeout, c.now))
 	}
 	c.wakeAt(r.until)
 }
@@ -184,7 +181,7 @@ func (c *Core) checkWait() {
 		c.wakeAt(r.until)
 	default:
 		r.waiting = false
-		c.orphaned(c.relaunches() && !r.rooted)
+		c.orphaned(c.recovery.Relaunches() && !r.rooted)
 	}
 }
 
@@ -321,7 +318,7 @@ func (c *Core) reportBelow(from Link, m wire.Report) {
 	switch {
 	case !c.repair.reports.First(m.Node, m.Serial):
 	case m.Repaired:
-		c.rootLost(m.Fault)
+		c.nodeLost(m.Fault, true)
 	default:
 		c.fault(m.Fault)
 	}
@@ -418,8 +415,4 @@ func (c *Core) repairLies(k *branch, m frame.Message) string {
 			lieIf(len(m.Output.Data) > k.credit, "beyond its credit")
 	}
 	return "that nobody asked for"
-}
-
-func oneSpan(first job.Slot, count uint32) rankwire.SlotSpans {
-	return rankwire.NewSlotSpans(rankwire.SlotSpan{First: first, Count: count})
 }

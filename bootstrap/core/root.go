@@ -33,19 +33,12 @@ type root struct {
 	stopBy    time.Duration // when children that do not confirm a stop are not waited for any more
 	offspring offspring
 	settled   int // nodes
-	replacing map[job.NodeIndex]*replacement
-	replaced  uint32                          // number of the newest Replace
-	lostAt    map[job.NodeIndex]time.Duration // the last loss of nodes whose ranks start again
-	pmi       bool                            // ranks use PMI
-	members   members
-	sweeps    nodeSweeps
 	told      []told
 	asking    asking
 	growing   growing
 }
 
 func (c *Core) begin(m wire.Launch) {
-	c.root.members.spares = c.cfg.Policy.Spares
 	c.flow.credit = sinkWindow
 	if t := c.cfg.Policy.Timeout; t > 0 {
 		c.root.timeoutAt = c.now + t
@@ -64,9 +57,6 @@ func (c *Core) because(k CauseKind, code int) bool {
 	return true
 }
 
-// usesPMI is the reason why a rank is not restarted.
-const usesPMI = "it uses PMI, so it cannot be restarted alone; hint: --on-failure end, and start the job again"
-
 func (c *Core) rootFault(f wire.Fault) {
 	switch {
 	case f.What == wire.FaultFallback:
@@ -80,7 +70,8 @@ func (c *Core) rootFault(f wire.Fault) {
 		c.tellRecovery(recovery.Failure{Fault: f, Spawned: c.root.offspring.live > 0})
 		return
 	}
-	if f.What == wire.FaultLost && c.replaceLost(f) {
+	if f.What == wire.FaultLost {
+		c.nodeLost(f, false)
 		return
 	}
 	if f.What == wire.FaultRollback || f.What == wire.FaultAbort && c.recovery.HoldsAbort() {
@@ -90,7 +81,7 @@ func (c *Core) rootFault(f wire.Fault) {
 		return // the job ends, or may start again
 	}
 	if f.Awaited && c.job.Launch.Restarts && !c.job.Launch.RestartAll {
-		f.Cause = recovery.Joined(f.Cause, usesPMI)
+		f.Cause = recovery.Joined(f.Cause, recovery.UsesPMI)
 	}
 	w := weightOf(f)
 	f.Awaited = f.Awaited && !c.cfg.Policy.KillOnBad // otherwise it changes nothing
@@ -105,7 +96,7 @@ func (c *Core) rootFault(f wire.Fault) {
 			c.endAll(sigTerm)
 		}
 	case wire.FaultLaunch:
-		all := c.root.members.all
+		all := c.recovery.Members().All
 		lo := uint32(f.Node - all.First)
 		if hi := lo + f.Nodes; lo < hi && hi <= uint32(all.Nodes.Len()) {
 			c.ended(job.Parts{all.Slice(int(lo), int(hi))}, job.Status{Kind: job.NotRun})
@@ -116,7 +107,7 @@ func (c *Core) rootFault(f wire.Fault) {
 		}
 	default:
 		c.endAll(sigTerm)
-		c.sweepLost(f)
+		c.tellRecovery(recovery.EndedBy{Fault: f, Session: c.queue.SessionTime()})
 	}
 }
 
@@ -245,12 +236,12 @@ func (c *Core) rootReady() {
 		return
 	}
 	if c.job.Launch.StartBarrier {
-		c.applyMembership(c.root.members.membership(c.job))
+		c.applyMembership(c.recovery.Members().Membership(c.job))
 	}
 	c.root.out.AllStarted = true
 	c.tellRecovery(recovery.Launched{})
 	nodes, missing := c.times.all(c.children)
-	c.do(Report{LaunchDone{Agents: c.starts.up, Times: slices.Collect(nodes), Missing: missing, Spares: c.root.members.replaced}})
+	c.do(Report{LaunchDone{Agents: c.starts.up, Times: slices.Collect(nodes), Missing: missing, Spares: c.recovery.Members().Replaced}})
 }
 
 // progress tells the user how far a launch is. The root counts what it hears anyway.
@@ -286,9 +277,6 @@ func (c *Core) rootDeadlines() {
 	if due(r.waitAt) && !c.clock.stopped {
 		c.endOfTime(CauseWait, codeSelf)
 	}
-	if c.stage == running {
-		c.fenceDue()
-	}
 	c.tellRecovery(recovery.Tick{})
 	if due(r.blameAt) {
 		c.reportBlame()
@@ -317,9 +305,10 @@ func (c *Core) rootExit() {
 func (c *Core) rootDone() {
 	o := &c.root.out
 	if !o.AllStarted { // else they are no part of the job
-		for _, node := range c.root.members.dropped {
-			at := int(node - c.root.members.all.First)
-			c.ended(job.Parts{c.root.members.all.Slice(at, at+1)}, job.Status{Kind: job.NotRun})
+		m := c.recovery.Members()
+		for _, node := range m.Dropped {
+			at := int(node - m.All.First)
+			c.ended(job.Parts{m.All.Slice(at, at+1)}, job.Status{Kind: job.NotRun})
 		}
 	}
 	o.Runs = job.MergeRuns(c.finish.ends)

@@ -108,7 +108,7 @@ func (c *Core) apply(ev Event) {
 	case JobSwept:
 		c.jobSwept(ev)
 	case NodeSwept:
-		c.nodeSwept(ev)
+		c.tellRecovery(recovery.NodeSwept(ev))
 	case ReaperLost:
 		c.reaperLost()
 	case EndRequested:
@@ -207,11 +207,13 @@ func (c *Core) frame(from Link, m frame.Message) {
 	case wire.FloorSet, wire.Respawned, wire.Recalled, rankwire.Failures:
 		c.tellRecovery(recovery.Answer{From: from, Msg: m})
 	case wire.Replaced:
-		c.replacedBelow(m)
+		c.replaced(m)
 	case wire.Rest:
 		c.childRests(from, m)
 	case rankwire.Collect:
-		c.root.pmi = c.root.pmi || m.What == rankwire.Barrier && m.Parcels.Len() > 0 // PMI's values
+		if m.What == rankwire.Barrier && m.Parcels.Len() > 0 { // with values of PMI
+			c.tellRecovery(recovery.PMIUsed{})
+		}
 		c.doCollectives(c.collectives.JoinBelow(from, k.head.Nodes.Base(), m))
 	case wire.Blocks:
 		c.doLookups(c.lookups.TableBelow(c.now, from, m.Values))

@@ -83,6 +83,26 @@ type ForgetNames struct{}
 // GiveUpPlaces gives up the places of lost nodes whose ranks are not restarted.
 type GiveUpPlaces struct{ Ranks rankwire.SlotSpans }
 
+// Notice tells the user something, at the root.
+type Notice struct{ Notice rankwire.Notice }
+
+// LoseNode records at the root the loss of a node, after which the job continues.
+type LoseNode struct{ Fault wire.Fault }
+
+// PlaceAgent starts an agent in the place of a lost one, or sends the order to the agent that has lost it. The event
+// Answer with a wire.Replaced follows.
+type PlaceAgent struct{ Order wire.Replace }
+
+// SweepNode opens a session to a node and kills what a lost agent has left there. NodeSwept follows within the time
+// Most.
+type SweepNode struct {
+	Node  job.Node
+	Index job.NodeIndex
+	Local bool // the node is this machine
+	Grace time.Duration
+	Most  time.Duration
+}
+
 // EndJob ends the job at the root because of a failure.
 type EndJob struct{ Fault wire.Fault }
 
@@ -110,6 +130,10 @@ func (ForgetNames) effect()   {}
 func (GiveUpPlaces) effect()  {}
 func (PassRespawn) effect()   {}
 func (ForgetReports) effect() {}
+func (Notice) effect()        {}
+func (LoseNode) effect()      {}
+func (PlaceAgent) effect()    {}
+func (SweepNode) effect()     {}
 func (EndJob) effect()        {}
 func (EndQuietJob) effect()   {}
 func (Wake) effect()          {}

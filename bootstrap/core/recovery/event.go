@@ -6,7 +6,6 @@ import (
 	"ibrun/bootstrap/core/subtree"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/frame"
-	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
 )
 
@@ -15,9 +14,13 @@ type Event interface{ event() }
 
 // Open starts the machine of an agent that has received its Launch. At the root it is the start of the job.
 type Open struct {
-	Policy Policy
-	Limit  Limit         // at the root
-	Grace  time.Duration // from SIGTERM to SIGKILL
+	Job *job.Job
+
+	// The following fields are for the root only.
+	Host        string // host of this agent
+	Members     Members
+	Limit       Limit
+	RepairAsked bool // the user wants a job that uses PMI to continue without the ranks of a lost node
 }
 
 // NodeStarted says that the ranks of this node have been ordered to start.
@@ -80,7 +83,7 @@ type ChildVacant struct{ Child subtree.Link }
 type Relinked struct{}
 
 // RanksLost says that ranks have failed and are not restarted.
-type RanksLost struct{ Ranks rankwire.SlotSpans }
+type RanksLost struct{ Ranks Span }
 
 // Failure is the failure of ranks, or the request of a rank that all ranks are restarted, at the root. Spawned reports
 // whether jobs that ranks have spawned are running.
@@ -89,15 +92,39 @@ type Failure struct {
 	Spawned bool
 }
 
-// NodeLost says at the root that the agent of a node was lost and that its ranks, Span, are to be restarted.
+// NodeLost says at the root that the agent of a node was lost.
 type NodeLost struct {
-	Fault   wire.Fault
-	Span    Span
-	Spawned bool
+	Fault    wire.Fault
+	Repaired bool          // its parent has adopted the agents below it
+	Spawned  bool          // jobs that ranks have spawned are running
+	Session  time.Duration // how long a session is expected to take
 }
 
-// NodeFenced says at the root that no old process of the ranks of a lost node runs any more.
-type NodeFenced struct{ Span Span }
+// EndedBy says at the root that the job ends because of Fault.
+type EndedBy struct {
+	Fault   wire.Fault
+	Session time.Duration // as in NodeLost
+}
+
+// Sweeping says at the root that all children have ended, and how all ranks of the job have ended.
+type Sweeping struct {
+	Ends    []job.StatusRun
+	Session time.Duration // as in NodeLost
+}
+
+// NodeSwept ends a SweepNode.
+type NodeSwept struct {
+	Index  job.NodeIndex
+	Killed uint32 // processes that the lost agent had left
+	Left   string // describes the processes that survived SIGKILL, for the user
+	Cause  string // why the node could not be swept, or ""
+}
+
+// ChildrenSilent says at the root that children have not reported in time how their ranks ended.
+type ChildrenSilent struct{}
+
+// PMIUsed says at the root that ranks use PMI.
+type PMIUsed struct{}
 
 // Abort says at the root that a rank has ended the job.
 type Abort struct{ Fault wire.Fault }
@@ -114,28 +141,32 @@ type Tick struct{}
 // Settle comes after all other events that have happened at one time.
 type Settle struct{}
 
-func (Open) event()          {}
-func (NodeStarted) event()   {}
-func (Launched) event()      {}
-func (Ended) event()         {}
-func (Order) event()         {}
-func (Answer) event()        {}
-func (RankFailed) event()    {}
-func (RankRecalled) event()  {}
-func (RankFenced) event()    {}
-func (RankDrained) event()   {}
-func (NodeEmptied) event()   {}
-func (RankRespawned) event() {}
-func (NodeRespawned) event() {}
-func (NodeForked) event()    {}
-func (ChildVacant) event()   {}
-func (Relinked) event()      {}
-func (RanksLost) event()     {}
-func (Failure) event()       {}
-func (NodeLost) event()      {}
-func (NodeFenced) event()    {}
-func (Abort) event()         {}
-func (Quiet) event()         {}
-func (Exiting) event()       {}
-func (Tick) event()          {}
-func (Settle) event()        {}
+func (Open) event()           {}
+func (NodeStarted) event()    {}
+func (Launched) event()       {}
+func (Ended) event()          {}
+func (Order) event()          {}
+func (Answer) event()         {}
+func (RankFailed) event()     {}
+func (RankRecalled) event()   {}
+func (RankFenced) event()     {}
+func (RankDrained) event()    {}
+func (NodeEmptied) event()    {}
+func (RankRespawned) event()  {}
+func (NodeRespawned) event()  {}
+func (NodeForked) event()     {}
+func (ChildVacant) event()    {}
+func (Relinked) event()       {}
+func (RanksLost) event()      {}
+func (Failure) event()        {}
+func (NodeLost) event()       {}
+func (EndedBy) event()        {}
+func (Sweeping) event()       {}
+func (NodeSwept) event()      {}
+func (ChildrenSilent) event() {}
+func (PMIUsed) event()        {}
+func (Abort) event()          {}
+func (Quiet) event()          {}
+func (Exiting) event()        {}
+func (Tick) event()           {}
+func (Settle) event()         {}

@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -48,6 +49,7 @@ func (m *Machine) sendLosses() {
 	for s := range ranks.All() {
 		m.root.director.Lost(Span(s))
 	}
+	maps.DeleteFunc(m.root.places, func(_ job.NodeIndex, p *place) bool { return Covers(ranks, p.span.First) })
 	m.learn(ranks)
 }
 
@@ -118,3 +120,6 @@ func Covers(spans rankwire.SlotSpans, rank job.Slot) bool {
 	}
 	return false
 }
+
+// add adds ranks to those that are to be sent.
+func (l *losses) add(ranks Span) { l.fresh.Add(rankwire.NewSlotSpans(rankwire.SlotSpan(ranks))) }

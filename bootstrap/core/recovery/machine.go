@@ -120,15 +120,15 @@ func (m *Machine) Step(now time.Duration, ev Event) []Effect {
 	case Answer:
 		m.answer(ev.From, ev.Msg)
 	case RanksLost:
-		m.losses.fresh.Add(ev.Ranks)
-	case Failure, NodeLost, NodeFenced, Abort:
+		m.losses.add(ev.Ranks)
+	case Failure, NodeLost, EndedBy, Sweeping, NodeSwept, ChildrenSilent, PMIUsed, Abort:
 		m.rootEvent(ev)
 	case Quiet:
 		m.rest()
 	case Exiting:
 		m.sendLosses()
 	case Tick:
-		m.abortDue()
+		m.due()
 	case Settle:
 		m.settle()
 	default:
@@ -144,8 +144,18 @@ func (m *Machine) do(e Effect) { m.out = append(m.out, e) }
 func (m *Machine) send(to subtree.Link, msg frame.Message) { m.do(Send{to, msg}) }
 
 func (m *Machine) open(ev Open) {
-	m.policy, m.period = ev.Policy, launching
-	m.root = root{director: newDirector(ev.Limit), faults: map[job.Slot]wire.Fault{}, grace: ev.Grace}
+	m.policy, m.period = PolicyOf(&ev.Job.Launch), launching
+	if m.below.Root {
+		m.openRoot(ev)
+	}
+}
+
+// due handles all whose time has come.
+func (m *Machine) due() {
+	if m.period == alive {
+		m.fencesDue()
+	}
+	m.abortDue()
 }
 
 func (m *Machine) becomeAlive() {
@@ -182,6 +192,12 @@ func (m *Machine) answer(from subtree.Link, msg frame.Message) {
 		m.childRecalled(from, msg)
 	case wire.Respawned:
 		m.respawned(msg)
+	case wire.Replaced:
+		if m.below.Root {
+			m.placed(msg)
+		} else {
+			m.send(subtree.Up, msg)
+		}
 	case rankwire.Failures:
 		m.losses.fresh.Add(msg.Ranks)
 	}
@@ -210,6 +226,9 @@ func (m *Machine) Restarting() bool { return m.node.failed > 0 }
 
 // StartsNode reports whether all ranks of this node have been ordered to start again and some do not run yet.
 func (m *Machine) StartsNode() bool { return m.node.starting > 0 && m.period != ending }
+
+// Relaunches reports whether the ranks of lost nodes are restarted in a repaired tree.
+func (m *Machine) Relaunches() bool { return m.policy.Agent == Continue && m.policy.Rank == Restart }
 
 // RestartsAll reports at the root whether a restart of all ranks is under way.
 func (m *Machine) RestartsAll() bool { return m.root.director.RollsBack() }

@@ -5,21 +5,40 @@ import (
 
 	"ibrun/bootstrap/core/subtree"
 	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
 )
 
 // root is the state of the machine that only the root uses.
 type root struct {
+	job         *job.Job
+	host        string
+	members     Members
+	repairAsked bool // a job that uses PMI continues without the ranks of a lost node
+	pmi         bool // ranks use PMI
+
 	director Director
-	grace    time.Duration           // of a Recall
-	faults   map[job.Slot]wire.Fault // the last failure of ranks that are restarted, by their first rank
-	abort    wire.Fault              // an abort that may be the consequence of a failure after which all ranks restart
-	abortAt  time.Duration           // time at which abort ends the job; 0 means that there is none
+	faults   map[job.Slot]wire.Fault         // the last failure of ranks that are restarted, by their first rank
+	abort    wire.Fault                      // an abort that may be the consequence of a failure after which all ranks restart
+	places   map[job.NodeIndex]*place        // nodes that are replaced
+	number   uint32                          // number of the newest Replace
+	lostAt   map[job.NodeIndex]time.Duration // time of the last loss of each node that was replaced
+	sweeps   sweeps
+	abortAt  time.Duration // time at which abort ends the job; 0 means that there is none
 }
 
 // abortPatience is how long an abort waits for the failure of which it may be a consequence. MPI libraries abort when a
 // peer has died.
 const abortPatience = 300 * time.Millisecond
+
+// openRoot starts the machine of the root.
+func (m *Machine) openRoot(ev Open) {
+	m.root = root{
+		job: ev.Job, host: ev.Host, members: ev.Members, repairAsked: ev.RepairAsked, director: newDirector(ev.Limit),
+		faults: map[job.Slot]wire.Fault{}, places: map[job.NodeIndex]*place{}, lostAt: map[job.NodeIndex]time.Duration{},
+		sweeps: sweeps{known: map[job.NodeIndex]bool{}, running: map[job.NodeIndex]bool{}},
+	}
+}
 
 // rootEvent handles an event of the root.
 func (m *Machine) rootEvent(ev Event) {
@@ -34,14 +53,20 @@ func (m *Machine) rootEvent(ev Event) {
 		r.faults[f.Rank] = f
 		m.decide(r.director.Failed(m.now, of, true))
 	case NodeLost:
-		if m.policy.Rank == RestartAll {
-			m.restartAll(ev.Fault, ev.Span, false, ev.Spawned)
-			return
-		}
-		r.faults[ev.Span.First] = ev.Fault
-		m.decide(r.director.Failed(m.now, ev.Span, false))
-	case NodeFenced:
-		m.decide(r.director.Fenced(ev.Span))
+		r.sweeps.session = ev.Session
+		m.nodeLost(ev)
+	case EndedBy:
+		r.sweeps.session = ev.Session
+		m.sweepLost(ev.Fault)
+	case Sweeping:
+		r.sweeps.session = ev.Session
+		m.sweepRest(ev.Ends)
+	case NodeSwept:
+		m.swept(ev)
+	case ChildrenSilent:
+		r.sweeps.becomeBelow(silentBelow)
+	case PMIUsed:
+		r.pmi = true
 	case Abort:
 		if r.abortAt == 0 && !r.director.Recalls() {
 			r.abort, r.abortAt = ev.Fault, m.now+abortPatience
@@ -72,7 +97,7 @@ func (m *Machine) decide(decisions []Decision) {
 	for _, d := range decisions {
 		switch d.Do {
 		case RecallAll:
-			m.recall(wire.Recall{Serial: d.Serial, GraceMs: ms(m.root.grace)})
+			m.recall(wire.Recall{Serial: d.Serial, GraceMs: ms(m.root.job.Launch.Grace)})
 		case AnnounceFloor:
 			m.do(Announce{d.Serial, d.Span, d.Epoch})
 		case StartRanks:
@@ -91,7 +116,7 @@ func (m *Machine) giveUp(of Span, why string) {
 	if f.What != wire.FaultFork {
 		f.Cause = Joined(f.Cause, why)
 	}
-	m.do(EndJob{f})
+	m.endJob(f)
 }
 
 // Joined returns a cause that consists of two parts.
@@ -113,12 +138,26 @@ func (m *Machine) respawned(msg wire.Respawned) {
 	case msg.Code != 0:
 		f := m.root.faults[msg.First]
 		f.What, f.Rank, f.Count, f.Node = wire.FaultFork, msg.First, msg.Count, m.below.Layout.NodeOf(msg.First)
+		node, _ := m.root.members.At(f.Node)
+		f.Host = node.Host
 		f.Cause = Joined(msg.Cause, "it was to start again after it had failed")
 		f.Status = job.Status{Kind: job.NotRun, Code: msg.Code}
 		m.root.faults[msg.First] = f
 	}
 	m.decide(m.root.director.Respawned(msg.Serial, Span{msg.First, msg.Count}, msg.Cause))
 }
+
+// endJob ends the job because of a failure.
+func (m *Machine) endJob(f wire.Fault) {
+	m.becomeEnding()
+	m.do(EndJob{f})
+}
+
+// notice tells the user something about a host.
+func (m *Machine) notice(host, text string) { m.do(Notice{rankwire.Notice{Host: host, Text: text}}) }
+
+// Members returns the root's record of the nodes that take part.
+func (m *Machine) Members() *Members { return &m.root.members }
 
 // abortDue ends the job because of an abort that no failure explains.
 func (m *Machine) abortDue() {
@@ -130,7 +169,7 @@ func (m *Machine) abortDue() {
 		f := r.abort
 		r.abort, r.abortAt = wire.Fault{}, 0
 		if m.period != ending {
-			m.do(EndJob{f})
+			m.endJob(f)
 		}
 	}
 }

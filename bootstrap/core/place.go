@@ -1,0 +1,192 @@
+package core
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"ibrun/bootstrap/core/child"
+	"ibrun/bootstrap/core/recovery"
+	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/wire/rankwire"
+	"ibrun/internal/job"
+)
+
+// The place of a lost agent is a child without a link, in the state Lost of docs/dev/children.md. It has the node of
+// the lost agent. What is asked of the place waits until another agent takes it. The root decides which host that is
+// (package recovery) and orders it with Replace. The parent of the lost agent starts the new one, so that all other
+// agents find its ranks where they were. The new agent is a leaf, because in a repaired tree the parent has adopted the
+// children of the lost agent.
+//
+//	at the parent:   lost --Replace--> the states Successor* of docs/dev/children.md --Ready--> Replaced
+//	                      --Failures of its ranks--> the place is given up
+//	the new agent:   Launch, Standing --> Ready; Respawn --> Fork --ForkDone--> Respawned
+//
+// Each agent between the two may be lost with a message that it forwards. So each keeps the newest Replace of a node
+// for children that it adopts, and the newest Replaced for a new parent. A number identifies the order. An agent that
+// waits for its Respawn says so to the agent that adopts it.
+
+// placesOf makes a place of each lost node whose ranks may start again, and returns the others. What
+// is below an agent that nobody knows is lost for good.
+func (c *Core) placesOf(k branch, lost job.Parts) (places []Link, others job.Parts) {
+	if !c.recovery.Relaunches() || !k.knowsBelow() && lost.Len() > 1 {
+		return nil, lost
+	}
+	for _, p := range lost {
+		for i := range p.Nodes.Len() {
+			one := p.Slice(i, i+1)
+			if one.Nodes.Ranks() == 0 || recovery.Covers(c.recovery.Lost(), one.Nodes.Base()) {
+				others = others.Add(one)
+				continue
+			}
+			local := k.local
+			if one.First != k.head.First {
+				local = c.here(one) == 0
+			}
+			l := c.addBranch(one, tried{}, child.Lost)
+			c.children[l].local = local
+			c.tellRecovery(recovery.ChildVacant{Child: l})
+			places = append(places, l)
+		}
+	}
+	return places, others
+}
+
+// dropPlaces gives up the places of nodes whose ranks are lost for good.
+func (c *Core) dropPlaces(ranks rankwire.SlotSpans) {
+	for i := range c.children {
+		if k := &c.children[i]; k.In(child.Lost) && recovery.Covers(ranks, k.head.Nodes.Base()) {
+			if s, ok := c.successorOf(Link(i)); ok {
+				c.happen(s, child.Abandon, nil)
+			}
+			c.happen(Link(i), child.Abandon, nil)
+		}
+	}
+}
+
+// successorOf returns the child that will replace the child lost. It returns false if lost has no successor, or if the
+// successor is ready already.
+func (c *Core) successorOf(lost Link) (Link, bool) {
+	i := slices.IndexFunc(c.children, func(k branch) bool { return k.In(child.Replacing) && k.old == lost })
+	return Link(i), i >= 0
+}
+
+// replaceOnce notes an order to replace a node; false: it has come before.
+func (c *Core) replaceOnce(m wire.Replace) bool {
+	r := &c.repair
+	if r.replaces[m.Part.First].Number >= m.Number {
+		return false
+	}
+	if r.replaces == nil {
+		r.replaces = map[job.NodeIndex]wire.Replace{}
+	}
+	r.replaces[m.Part.First] = m
+	return true
+}
+
+// replaceAgain repeats the orders to replace nodes of an adopted child.
+func (c *Core) replaceAgain(l Link) {
+	for _, node := range slices.Sorted(maps.Keys(c.repair.replaces)) {
+		if k := &c.children[l]; k.hasNode(node) && k.head.First != node {
+			c.send(l, c.repair.replaces[node])
+		}
+	}
+}
+
+// spokePMI ends a job in which a rank that has started again uses PMI.
+func (c *Core) spokePMI() {
+	if c.repair.number == 0 || !c.recovery.Relaunches() || !c.starts.begun || c.stage == ending || c.repair.refused {
+		return
+	}
+	c.repair.refused = true
+	c.fault(wire.Fault{
+		What: wire.FaultRank, Node: c.ranks.index, Nodes: 1, Rank: c.below.Own.First(), Count: 1, Awaited: true,
+		Status: exitStatus(1), Host: c.cfg.Host, Parent: c.cfg.Host,
+		Cause: fmt.Sprintf("its node was lost and it has started again on %s", c.cfg.Host),
+	})
+}
+
+// replaceBelow starts an agent in the place of a lost child, or passes the order on.
+func (c *Core) replaceBelow(m wire.Replace) {
+	if c.stage != running {
+		return
+	}
+	node, fresh := m.Part.First, c.replaceOnce(m)
+	for i := range c.children {
+		k := &c.children[i]
+		switch {
+		case k.In(child.Lost) && k.head.First == node:
+			if fresh {
+				c.startReplacement(Link(i), m)
+			}
+			return
+		case !k.In(child.Ended) && k.head.First != node && k.part.Has(node):
+			c.send(Link(i), m) // when it is there
+			return
+		}
+	}
+	if fresh {
+		c.replaced(wire.Replaced{Number: m.Number, Node: node, Cause: "its parent has not lost it"})
+	}
+}
+
+func (c *Core) startReplacement(old Link, m wire.Replace) {
+	part, where := m.Part, &c.children[old]
+	own, local := part.Nodes.At(0).Host == where.host(), where.local
+	l := c.addBranch(part, tried{spare: true}, child.SuccessorStarting)
+	k := &c.children[l]
+	k.local = k.local || own && local
+	k.old, k.number = old, m.Number
+	c.bulk.Took(l, old)
+	c.tables.Took(l, old)
+	c.doLookups(c.lookups.NoTableBelow(c.now, l))
+	c.starts.next = len(c.children)
+	c.openSession(l)
+}
+
+// sendStanding sends a successor the present state of the job, which the lost agent had received in earlier messages.
+func (c *Core) sendStanding(l Link) {
+	m := c.recovery.Standing()
+	m.Number, m.Signals, m.Op = c.children[l].number, c.repair.signals.Count(), c.collectives.FloorOp()
+	c.tellRecovery(recovery.Answer{From: l, Msg: wire.Recalled{Serial: m.Recall}})
+	c.send(l, m)
+	c.doBulk(c.bulk.CallAgain(l))
+	c.doTables(c.tables.CallAgain(l))
+	if known := c.recovery.Lost(); c.repairs() && known.Len() > 0 {
+		c.send(l, rankwire.Failures{Ranks: known})
+	}
+	if c.clock.stopped {
+		c.send(l, wire.Signal{Number: sigTstp})
+	}
+}
+
+// stand takes in how far the job is that this agent has come to.
+func (c *Core) stand(m wire.Standing) {
+	r := &c.repair
+	r.number, r.respawn, r.inputs = m.Number, m.Serial, wire.NoInput // all orders so far were for others
+	r.reports.Begin(m.Number << 16)
+	r.signals.Begin(m.Signals)
+	c.tellRecovery(recovery.Order{Msg: m})
+	c.doCollectives(c.collectives.Floor(m.Op))
+}
+
+// standingLies says what of the state of a job cannot be.
+func (c *Core) standingLies(m wire.Standing) string {
+	ranks := c.job.Layout.Ranks()
+	return lieIf(!c.job.Launch.Restarts || c.starts.begun || len(c.children) > 0 || c.repair.number > 0 || m.Number == 0 ||
+		m.Number > recovery.MaxReplaced || len(m.Floors) > 0 && uint32(m.Floors[len(m.Floors)-1].Rank) >= ranks,
+		"of no ranks, or that nobody wants")
+}
+
+// takePlace replaces the lost child by its successor l, which is ready.
+func (c *Core) takePlace(l Link) {
+	k := &c.children[l]
+	c.happen(k.old, child.Succeeded, nil)
+	c.below.Route(c.partsOf)
+	c.lookups.Moved(k.old)
+	c.doLookups(c.lookups.AskAgain(c.now, l))
+	c.doBulk(c.bulk.ChildEnded())
+	c.doTables(c.tables.ChildEnded())
+	c.replaced(wire.Replaced{Number: k.number, Node: k.head.First})
+	c.sendBelow()
+}
