@@ -49,23 +49,10 @@ func (Inspected) IsEvent() {}
 func (Inspect) IsEffect()  {}
 func (Answered) IsEffect() {}
 
-// ownLook is the question that the root asks by itself, once.
-type ownLook struct {
-	begun, done bool
-	within      bool  // looked, which goes on itself
-	signal      uint8 // that ends the job then; 0: its time is up
-}
-
 const (
 	lookPatience = 2 * time.Second // that the end of a job waits for an answer
 	lookRows     = 16
 )
-
-// asking is what the root keeps of open questions.
-type asking struct {
-	tickets map[uint32]uint32 // by the number of a query: the driver's
-	own     ownLook
-}
 
 func (c *Core) asked(ev Asked) {
 	if c.stage != running && c.stage != ending {
@@ -96,10 +83,11 @@ func (c *Core) answered(id uint32, s rankwire.Standings) {
 		c.do(Answered{wire.Reply{ID: ticket, Standings: s}})
 		return
 	}
-	a.own.done = true
+	within := a.own.state == askingNow // hasLooked goes on itself
+	a.own.state = looked
 	c.do(Report{Missing{wire.Reply{Standings: s}, a.own.signal}})
 	switch {
-	case a.own.within:
+	case within:
 	case a.own.signal == 0:
 		c.rootDeadlines()
 	case c.stage != ending:
@@ -107,22 +95,21 @@ func (c *Core) answered(id uint32, s rankwire.Standings) {
 	}
 }
 
-// looked reports whether the job may end: the root has asked what its ranks do, or cannot. It asks
+// hasLooked reports whether the job may end: the root has asked what its ranks do, or cannot. It asks
 // at the first call.
-func (c *Core) looked(signal uint8) bool {
+func (c *Core) hasLooked(signal uint8) bool {
 	own := &c.root.asking.own
-	if c.stage != running || own.done {
-		return true
+	if c.stage != running || own.state != notLooked {
+		return c.stage != running || own.state == looked
 	}
-	if own.begun {
-		return false
-	}
-	*own = ownLook{begun: true, within: true, signal: signal}
+	*own = ownLook{askingNow, signal}
 	c.doQueries(c.queries.Ask(c.now, c.queries.Next(), rankwire.Question{
 		What: rankwire.LookAtRanks, Rows: lookRows, PatienceMs: ms(lookPatience),
 	}))
-	own.within = false
-	return own.done
+	if own.state == askingNow {
+		own.state = looking
+	}
+	return own.state == looked
 }
 
 func (c *Core) doQueries(effects []queries.Effect) {
@@ -161,7 +148,7 @@ func (c *Core) ranksNow(q *rankwire.Question) (all []RankNow) {
 			now.State, now.Call, now.Age = rankwire.Waits, call, c.now-c.local(rank).waits
 		case p.Joined() || now.Op > 0:
 			now.State = rankwire.Joined
-		case c.starts.forked:
+		case c.starts.ranks == forked:
 			now.State = rankwire.Runs
 		}
 		all = append(all, now)

@@ -3,7 +3,6 @@ package core
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"ibrun/bootstrap/core/child"
 	"ibrun/bootstrap/core/recovery"
@@ -12,104 +11,6 @@ import (
 	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
 )
-
-// branch represents a child of this agent, with the subtree below the child. The table of package child gives the
-// actions for each event of a child (docs/dev/children.md), and this file performs them.
-// docs/dev/decisions/0013-late-binding.md describes which agent owns which node.
-type branch struct {
-	child.Child // state of the child; no other field repeats it
-	life
-	head    job.Part  // node on which the child runs
-	part    job.Parts // all nodes that the child is responsible for, including head
-	dead    job.Parts // nodes in the child's subtree that could not be started
-	before  job.Parts // part with its numbers from before nodes were dropped; empty if unchanged
-	leaving job.Parts // nodes of the child that leave the job and have not ended yet
-	left    job.Parts // nodes of the child that have left the job and have ended
-	planned job.Part  // nodes that Launch will assign to the child, head first
-	tried   tried
-	due     due
-	started time.Duration
-	phase   string
-	local   bool
-	held    uint32 // number of the newest stop of the job that the child has confirmed
-	room    int    // bytes of Stdin that the child can still accept
-	credit  int    // bytes of Output that the child may still send
-	owed    int    // bytes of Output received from the child, for which no new credit was granted yet
-	times   *childTimes
-
-	old    Link   // in a successor: the lost child that it replaces
-	number uint32 // in a successor: number of the Replace that ordered it
-
-	// The following fields are used to repair the tree when the child is lost.
-	key     job.NodeIndex // node index by which the agent of the child is found
-	below   []wire.Below  // children of the child, from its newest Below frames
-	linked  time.Duration // time at which the child was joined
-	loss    LinkLost      // loss of the link that caused the child to be joined
-	heard   time.Duration // time at which the last frame of the child arrived
-	session time.Duration // duration of opening the first session to the child or to its lost parent
-}
-
-// checkBranches panics if an invariant of the children does not hold. With Config.Check it is called after each
-// Step.
-//
-//  1. starts.inFlight counts the children whose session takes a slot of the window.
-//  2. finish.childrenEnded counts the children that have ended, and subtree records each of them as ended.
-//  3. starts.reported counts the children that the launch does not wait for. After the launch no child is awaited.
-//  4. A child that a successor will replace is Lost until the job ends, and has no other successor.
-//  5. No node belongs to two children.
-//  6. Only a job that repairs its tree has Relinking, Resumed, Adopted and Reported children, and only the root
-//     has Coming ones.
-//  7. No child with a link has sent more output than its credit allows.
-func (c *Core) checkBranches() {
-	var all job.Parts
-	seen := map[Link]bool{}
-	must := func(holds bool, number int, l Link) {
-		if !holds {
-			panic(fmt.Sprintf("invariant %d, child %d", number, l))
-		}
-	}
-	for i := range c.children {
-		l, k := Link(i), &c.children[i]
-		must(c.below.Ended(l) == k.In(child.Ended) && c.below.Exited(l) == k.In(child.HasExited), 2, l)
-		if k.In(child.Replacing) {
-			must((c.children[k.old].In(child.Lost) || c.stage == ending) && !seen[k.old], 4, l)
-			seen[k.old] = true
-		}
-		for _, p := range c.partsOf(l) {
-			must(len(all.Within(p.First, p.End())) == 0, 5, l)
-			all = all.Add(p)
-		}
-		must(c.repairs() || !k.In(child.Relinking|child.Resumed|child.Adopted|child.Reported), 6, l)
-		must(c.cfg.Root || !k.In(child.Coming), 6, l)
-		must(!k.In(child.Linked) || k.credit >= 0, 7, l)
-	}
-	awaited := c.countIn(child.Waiting | child.Starting | child.Up)
-	must(c.countIn(child.Opening) == c.starts.inFlight, 1, Up)
-	must(c.countIn(child.Ended) == c.finish.childrenEnded, 2, Up)
-	must(c.stage != launching || awaited == len(c.children)-c.starts.reported, 3, Up)
-	must(c.stage != running || awaited == 0, 3, Up)
-}
-
-// countIn returns the number of children whose state is in set.
-func (c *Core) countIn(set child.State) (n int) {
-	for i := range c.children {
-		if c.children[i].In(set) {
-			n++
-		}
-	}
-	return n
-}
-
-// addBranch adds a child in state s. The child runs on the first node of p and is responsible for all nodes of p.
-func (c *Core) addBranch(p job.Part, t tried, s child.State) Link {
-	c.below.Adopt()
-	c.children = append(c.children, branch{
-		Child: child.New(s), head: p.Slice(0, 1), part: job.Parts{p}, planned: p, tried: t, key: p.First,
-		linked: -joinAgain, room: inputWindow,
-		local: c.here(p) == 0 && !t.spare || t.spare && p.Nodes.At(0).Host == c.cfg.Policy.SpareHere,
-	})
-	return Link(len(c.children) - 1)
-}
 
 // happen applies the event e to a child and performs the resulting actions. cause is the event of the core or the frame
 // from which e was derived. Some actions need it.
@@ -244,7 +145,7 @@ func (c *Core) lossOf(k *branch) child.Event {
 		return child.SessionFailed
 	case !repairable || k.In(child.Coming):
 	case c.repairs():
-		if _, recalled := c.recovery.RecallOpen(); recalled || !c.starts.begun || c.cfg.Root && !c.root.out.AllStarted {
+		if _, recalled := c.recovery.RecallOpen(); recalled || c.starts.ranks == unforked || c.cfg.Root && !c.root.out.AllStarted {
 			return child.LinkLost // the job ends if a child is lost while all ranks are being restarted
 		}
 		if c.repair.cutting || c.now-k.linked < joinAgain {
@@ -286,18 +187,6 @@ func (c *Core) addEnds(k *branch, m wire.Exit) {
 		c.rootReceivedExit()
 	}
 }
-
-// partsOf returns the nodes of the job for which a child is responsible. It returns none for a child that is joining a
-// running job. It returns none for a successor that is not ready, because the lost child still has the nodes.
-func (c *Core) partsOf(l Link) job.Parts {
-	if k := &c.children[l]; !k.In(child.Coming | child.Replacing) {
-		return k.part
-	}
-	return nil
-}
-
-// host returns the name of the node on which the child runs.
-func (k *branch) host() string { return k.head.Nodes.At(0).Host }
 
 // sendRanks sends a message to all ranks of this node that have joined the job.
 func (c *Core) sendRanks(m frame.Message) {

@@ -23,9 +23,7 @@ import (
 	"ibrun/bootstrap/core/flow"
 	"ibrun/bootstrap/core/lookup"
 	"ibrun/bootstrap/core/queries"
-	"ibrun/bootstrap/core/queue"
 	"ibrun/bootstrap/core/recovery"
-	"ibrun/bootstrap/core/subtree"
 	"ibrun/bootstrap/tree"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/bootstrap/wire/rankwire"
@@ -62,59 +60,6 @@ type Policy struct {
 	MaxRestarts    int
 	RestartsWithin time.Duration
 	RepairAsked    bool // the user wants a job that uses PMI to go on without the ranks of a lost node
-}
-
-// The stages of an agent.
-//
-//	idle --Launch--> launching --all children settled--> running
-//	launching, running --End, parent lost--> ending --> done
-type stage uint8
-
-const (
-	idle stage = iota
-	launching
-	running
-	ending
-	done
-)
-
-// Core is one agent.
-type Core struct {
-	cfg   Config
-	now   time.Duration
-	out   []Effect
-	stage stage
-	job   *job.Job
-	level int
-	shape tree.Shape
-
-	clock    clock
-	children []branch
-	starts   starts
-	queue    queue.Queue
-	below    subtree.Subtree
-	early    []Event // that wait until this subtree is final
-	times    times
-	ranks    ranks
-	managed  managed
-	flow     output
-	input    input
-	finish   finish
-	root     root
-
-	recovery recovery.Machine
-	repair   repairing
-
-	lookups     lookup.Lookups
-	collectives collective.Collectives
-	bulk        lookup.Bulk // bulk fetches of values
-	tables      lookup.Bulk // bulk fetches of addresses
-	pairs       lookup.Pairs
-	queries     queries.Queries
-	tools       flow.Tools
-	resizing    resizing
-	names       lookup.Names // used at the root only
-	tally       job.Tally    // counts of the core itself; the method counted adds those of its components
 }
 
 // New makes an agent that waits for its first event.

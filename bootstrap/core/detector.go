@@ -40,25 +40,6 @@ const (
 	sigPipe = 13
 )
 
-// life is the state of one link.
-type life struct {
-	received, sent time.Duration
-	asked          bool          // a Probe is out
-	acked          uint64        // at the last Probed
-	stuck          time.Duration // when something was first seen to wait after that; 0: nothing does
-}
-
-// clock is the agent's view of time.
-type clock struct {
-	up        life
-	linked    bool          // this agent has a link to its parent
-	next      time.Duration // time at which the timer expires; 0 means no timer
-	stopped   bool          // the job is stopped: an agent's silence means nothing
-	stoppedAt time.Duration // since when
-	stops     uint32        // number of times that the job was stopped
-	fixed     time.Duration // additional deadline besides the period; 0 means none
-}
-
 func (c *Core) life(l Link) *life {
 	if l == Up {
 		return &c.clock.up

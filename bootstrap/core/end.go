@@ -25,26 +25,11 @@ const sweepMost = 2 * time.Second
 // what they would still do. The promise is five seconds.
 const orphanGrace = 2 * time.Second
 
-// finish is the end of this subtree.
-type finish struct {
-	killAt        time.Duration // when the grace is over; 0: not ending
-	killed        bool
-	giveUpAt      time.Duration // when children that do not report are given up
-	leaveAt       time.Duration // time at which this agent leaves because of the signal leaveBy; 0 means never
-	leaveBy       uint8
-	sweeping      bool
-	swept         bool
-	childrenEnded int // children that are gone
-	ends          []job.StatusRun
-	trunc         uint64
-	mpi           job.MPIFindings
-}
-
 // end ends this subtree's part of the job. A second order can only shorten
 // the grace.
 func (c *Core) end(m wire.End) {
 	if c.stage == idle {
-		c.stage = done
+		c.become(done)
 		c.do(Finish{})
 		return
 	}
@@ -58,7 +43,9 @@ func (c *Core) end(m wire.End) {
 		slack = killSlack
 	}
 	f.killAt, f.giveUpAt = c.now+grace, c.now+grace+slack
-	c.stage, c.below.Launched = ending, true
+	if c.stage != ending {
+		c.become(ending)
+	}
 	wasStopped := c.clock.stopped
 	c.unhold()
 	notBegun := c.queue.GiveAll()
@@ -77,7 +64,7 @@ func (c *Core) end(m wire.End) {
 	}
 	c.toolsClosed()
 	if c.below.Own.Alive > 0 {
-		c.ranks.stopped = true
+		c.ranks.fate = max(c.ranks.fate, toldToEnd)
 		if wasStopped {
 			c.do(ContinueRanks{})
 		} else if !c.job.Launch.Hold || m.Signal == 0 { // a rank that is held would run until the signal comes
@@ -171,13 +158,11 @@ func (c *Core) checkExit() {
 		c.rootExit()
 		return
 	}
-	if !f.sweeping {
-		f.sweeping = true
-		if f.swept = !c.starts.begun; !f.swept { // what never ran left nothing
-			c.do(Sweep{sweepMost})
-		}
+	if f.sweep == unswept && c.starts.ranks != unforked {
+		f.sweep = sweeping
+		c.do(Sweep{sweepMost})
 	}
-	if !f.swept {
+	if f.sweep == sweeping {
 		return
 	}
 	if c.stage == running {
@@ -200,7 +185,7 @@ func (c *Core) checkExit() {
 		c.checkLeft()
 		return
 	}
-	c.stage = done
+	c.become(done)
 	c.do(Finish{})
 }
 
@@ -296,6 +281,6 @@ func (c *Core) survives() bool { return c.stage == running && (c.repairs() || c.
 
 // leave ends this agent at once. Its parent and its children see their links end, as after SIGKILL.
 func (c *Core) leave(signal uint8) {
-	c.stage = done
+	c.become(done)
 	c.do(Leave{signal})
 }

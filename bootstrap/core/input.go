@@ -10,18 +10,6 @@ import (
 // way: enough for a bulk transfer over a millisecond of latency.
 const inputWindow = 256 << 10
 
-// input is standard input on its way to the ranks that read it. It goes to
-// all readers in step: the slowest one sets the pace.
-type input struct {
-	queue    []wire.Stdin
-	children []Link           // children with readers
-	own      map[job.Slot]int // readers of this node: bytes each can take
-	owed     int              // bytes passed on and not yet reported as room
-	eof      bool
-	room     int  // bytes that the parent may send
-	over     bool // it has sent the end
-}
-
 func (in *input) push(m wire.Stdin) {
 	in.queue = append(in.queue, m)
 	in.room, in.over = in.room-len(m.Data), m.EOF

@@ -11,30 +11,6 @@ import (
 // Late binding (docs/dev/decisions/0013-late-binding.md): package queue decides which nodes a child gets, and nodes that a
 // child cannot start come back.
 
-// tried is what was done before for a node.
-type tried struct {
-	by, phase, cause string // host that could not start it, and why; empty: nobody has tried
-	spare            bool   // it replaces a dead node
-}
-
-// secondTry is the part of a session's time that a second one may take, when the
-// first has failed: others of its kind have come up meanwhile.
-const secondTry = 3
-
-func (t tried) most(timeout time.Duration) time.Duration {
-	if t.by == "" {
-		return 0
-	}
-	return timeout / secondTry
-}
-
-// due is when a child with a share should have been ready.
-type due struct {
-	at    time.Duration // when nodes are stolen from it; 0: never
-	every time.Duration // as expected
-	wait  time.Duration // until it is asked again
-}
-
 // cutHere makes a child of the node that is this machine, if there is one, and returns the other nodes. The node needs no
 // session, and so is first.
 func (c *Core) cutHere(below job.Parts) job.Parts {
@@ -139,11 +115,4 @@ func (c *Core) returned(from Link, m wire.Return) {
 	default:
 		c.addBranch(part, t, child.Waiting)
 	}
-}
-
-// forget takes nodes from a child that are dead: they are the root's.
-func (k *branch) forget(f wire.Fault) {
-	end := f.Node + job.NodeIndex(f.Nodes)
-	k.dead = k.dead.Add(k.part.Within(f.Node, end)...)
-	k.part = k.part.Without(f.Node, end)
 }

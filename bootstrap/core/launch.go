@@ -18,23 +18,9 @@ const (
 	slowEvery = 5 * time.Second
 )
 
-// starts counts the launch.
-type starts struct {
-	next         int // first child not started
-	inFlight     int
-	reported     int // children that are ready or gone
-	up           uint32
-	failed       uint32
-	readied      bool
-	begun        bool // the ranks have been ordered to start
-	begunAt      time.Duration
-	forked       bool
-	slowReported time.Duration // when late sessions were last named; 0: never
-}
-
 // start begins the launch of a subtree. The root passes a whole job.
 func (c *Core) start(m wire.Launch) {
-	c.stage = launching
+	c.become(launching)
 	c.job, c.below.Layout = m.Job, m.Job.Layout
 	c.lookups.Open(m.Job.Transport)
 	c.level = int(m.Level)
@@ -47,7 +33,7 @@ func (c *Core) start(m wire.Launch) {
 	})
 	all := job.Part{First: m.First, Nodes: m.Nodes}
 	if c.cfg.Root {
-		c.starts.begun, c.starts.forked = true, true
+		c.starts.ranks = forked
 	} else {
 		c.cfg.Host = m.Nodes.At(0).Host
 		c.starts.up = 1
@@ -73,7 +59,7 @@ func (c *Core) start(m wire.Launch) {
 // fork starts this node's ranks.
 func (c *Core) fork() {
 	r := &c.ranks
-	c.starts.begun, c.starts.begunAt = true, c.now
+	c.starts.ranks, c.starts.begunAt = forking, c.now
 	c.tellRecovery(recovery.NodeStarted{})
 	c.times.markOwn(job.ForkStarted, c.now)
 	f := Fork{Job: c.job, Node: r.node, Index: r.index, Op: c.collectives.FloorOp()}
@@ -101,15 +87,6 @@ func (c *Core) plan(below job.Parts) {
 			c.addBranch(p, tried{}, child.Waiting)
 		}
 	}
-}
-
-// here is where in a part the node is that is this machine, or -1.
-func (c *Core) here(p job.Part) int {
-	here := c.recovery.Members().Here
-	if at := job.NodeIndex(here); c.cfg.Root && here >= 0 && at >= p.First && at < p.End() {
-		return int(at - p.First)
-	}
-	return -1
 }
 
 func (c *Core) startMore() {
@@ -195,7 +172,7 @@ func (c *Core) returnNodes(l Link, ev ChildFailed) {
 }
 
 func (c *Core) forkDone(ev ForkDone) {
-	c.starts.forked = true
+	c.starts.ranks = forked
 	c.times.markOwn(job.RanksStarted, c.now)
 	for _, f := range ev.Failed {
 		c.endRank(f.Rank, job.Status{Kind: job.NotRun, Code: f.Code})
@@ -230,11 +207,11 @@ func (c *Core) forkDone(ev ForkDone) {
 // checkReady reports the subtree once, when every child is ready or gone.
 func (c *Core) checkReady() {
 	s := &c.starts
-	if c.stage != launching || s.readied || s.begun && !s.forked || s.reported < len(c.children) || c.queue.Nodes.Len() > 0 {
+	if c.stage != launching || s.readied || s.ranks == forking || s.reported < len(c.children) || c.queue.Nodes.Len() > 0 {
 		return
 	}
 	s.readied = true
-	c.stage, c.below.Launched = running, true
+	c.become(running)
 	if c.cfg.Root {
 		c.rootReady()
 		return
@@ -250,7 +227,7 @@ func (c *Core) checkReady() {
 // reportSlow names what the launch waits for: sessions, and this node's own ranks.
 func (c *Core) reportSlow() {
 	s := &c.starts
-	unspawned := s.begun && !s.forked && c.stage != ending
+	unspawned := s.ranks == forking && c.stage != ending
 	if c.stage != launching && !unspawned || s.slowReported > 0 && c.now-s.slowReported < slowEvery {
 		return
 	}

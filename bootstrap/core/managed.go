@@ -63,7 +63,7 @@ func (c *Core) nodeSignal(ev NodeSignal) {
 	case ev.Direct:
 		c.note(&c.managed.direct, n)
 	case n == sigCont: // it is for what is stopped on this node
-		if c.starts.begun && c.below.Own.Alive > 0 && !c.clock.stopped {
+		if c.starts.ranks != unforked && c.below.Own.Alive > 0 && !c.clock.stopped {
 			c.do(SignalRanks{n})
 		}
 	case isWarning(n) && c.stage != idle && c.stage != ending && c.stage != done:

@@ -105,7 +105,7 @@ func (c *Core) renumber(m wire.Membership) {
 // dropRanks ends the ranks of this node that were never started.
 func (c *Core) dropRanks() {
 	r, own := &c.ranks, &c.below.Own
-	if c.starts.begun || own.Count() == 0 {
+	if c.starts.ranks != unforked || own.Count() == 0 {
 		return
 	}
 	r.ends = append(r.ends, job.StatusRun{First: own.First(), Count: own.Count(), Status: job.Status{Kind: job.NotRun}})

@@ -3,7 +3,6 @@ package core
 import (
 	"ibrun/bootstrap/core/child"
 	"ibrun/bootstrap/wire"
-	"ibrun/internal/job"
 )
 
 // Credit for output, in bytes. A child may have window bytes on the way; the
@@ -15,27 +14,6 @@ const (
 	creditMost  = 512 << 10 // for one child
 	creditLeast = 4 * wire.MaxData
 )
-
-// chunk is output on its way up; from is Up for this node's own ranks.
-type chunk struct {
-	from   Link
-	rank   job.Slot
-	stream uint8
-	data   []byte
-	at     uint64 // where in its stream it begins
-	known  int    // bytes that came with it, and were here before
-	again  bool   // it was sent before
-}
-
-// output is output of ranks on its way to the root.
-type output struct {
-	queue      []chunk
-	head       int
-	credit     int // bytes that may be passed on
-	window     int // credit each child starts with
-	discarding bool
-	truncated  uint64
-}
 
 func (f *output) open(children int) {
 	f.window = min(max(creditTotal/max(children, 1), creditLeast), creditMost)

@@ -34,7 +34,7 @@ func (c *Core) perform(effects []Effect) {
 // toolPlace returns the state of this agent for its tools.
 func (c *Core) toolPlace() flow.Place {
 	return flow.Place{
-		Now: c.now, Host: c.cfg.Host, Index: c.ranks.index, Running: c.stage == running, Forked: c.starts.forked,
+		Now: c.now, Host: c.cfg.Host, Index: c.ranks.index, Running: c.stage == running, Forked: c.starts.ranks == forked,
 		Settled: func(l Link) bool { return c.children[l].In(child.Settled) }, HostOf: c.hostOf,
 	}
 }
@@ -69,7 +69,7 @@ func (c *Core) doBulk(effects []lookup.BulkEffect) {
 		case lookup.RequestBulk, lookup.CallBulk:
 			c.send(e.To, wire.BulkFetch{Fence: e.Fence})
 		case lookup.ReadBulk:
-			if !c.starts.begun {
+			if c.starts.ranks == unforked {
 				nothing = e.Fence
 				continue
 			}

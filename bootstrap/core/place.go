@@ -95,7 +95,7 @@ func (c *Core) replaceAgain(l Link) {
 
 // spokePMI ends a job in which a rank that has started again uses PMI.
 func (c *Core) spokePMI() {
-	if c.repair.number == 0 || !c.recovery.Relaunches() || !c.starts.begun || c.stage == ending || c.repair.refused {
+	if c.repair.number == 0 || !c.recovery.Relaunches() || c.starts.ranks == unforked || c.stage == ending || c.repair.refused {
 		return
 	}
 	c.repair.refused = true
@@ -173,7 +173,7 @@ func (c *Core) stand(m wire.Standing) {
 // standingLies says what of the state of a job cannot be.
 func (c *Core) standingLies(m wire.Standing) string {
 	ranks := c.job.Layout.Ranks()
-	return lieIf(!c.job.Launch.Restarts || c.starts.begun || len(c.children) > 0 || c.repair.number > 0 || m.Number == 0 ||
+	return lieIf(!c.job.Launch.Restarts || c.starts.ranks != unforked || len(c.children) > 0 || c.repair.number > 0 || m.Number == 0 ||
 		m.Number > recovery.MaxReplaced || len(m.Floors) > 0 && uint32(m.Floors[len(m.Floors)-1].Rank) >= ranks,
 		"of no ranks, or that nobody wants")
 }

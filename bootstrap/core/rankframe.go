@@ -2,7 +2,6 @@ package core
 
 import (
 	"slices"
-	"time"
 
 	"ibrun/bootstrap/core/lookup"
 	"ibrun/bootstrap/core/recovery"
@@ -12,14 +11,6 @@ import (
 	"ibrun/fabric"
 	"ibrun/internal/job"
 )
-
-// local is what the last program of a rank has sent that counts once, or so often only.
-type local struct {
-	tallied bool
-	notices int
-	aborted bool
-	waits   time.Duration // since it has joined its last collective
-}
 
 // maxNotices bounds what the user of ibrun is told on behalf of one program of a rank: the package
 // ibrun sends three at most, and a faulty program shall not fill the links.

@@ -2,26 +2,12 @@ package core
 
 import (
 	"slices"
-	"time"
 
 	"ibrun/bootstrap/core/recovery"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/internal/job"
 )
-
-// ranks are this node's own.
-type ranks struct {
-	node      job.Node
-	index     job.NodeIndex
-	ends      []job.StatusRun
-	reported  weight        // the heaviest failure of a rank that has been sent up
-	awaited   bool          // so has that of one that its peers wait for, which ends any job
-	stopped   bool          // the ranks were told to end
-	abandoned bool          // those that live cannot be ended, and what becomes of them counts no more
-	stopAt    time.Duration // when ranks that are to stop are made to; 0: never
-	locals    []local
-}
 
 func (c *Core) openRanks(n job.Node, index job.NodeIndex) {
 	r := &c.ranks
@@ -42,7 +28,7 @@ func (r *ranks) restart(rank job.Slot) {
 }
 
 func (c *Core) rankExited(ev RankExited) {
-	if c.ranks.abandoned {
+	if c.ranks.fate == abandoned {
 		return
 	}
 	c.endRank(ev.Rank, ev.Status)
@@ -62,11 +48,11 @@ func (c *Core) rankExited(ev RankExited) {
 		c.rankOver(ev.Rank, true)
 		return
 	}
-	if how := c.job.Launch; ev.Handles && how.Restarts && !how.RestartAll && !ev.Status.OK() && !aborted && !c.ranks.stopped && c.stage != ending {
+	if how := c.job.Launch; ev.Handles && how.Restarts && !how.RestartAll && !ev.Status.OK() && !aborted && c.ranks.fate == free && c.stage != ending {
 		c.excuseRank(ev.Rank, f)
 		return
 	}
-	if !ev.Status.OK() && !c.ranks.stopped && c.recovery.MayRestart(ev.PMI) {
+	if !ev.Status.OK() && c.ranks.fate == free && c.recovery.MayRestart(ev.PMI) {
 		f.Awaited = false
 		c.tellRecovery(recovery.RankFailed{Rank: ev.Rank})
 		c.fault(f)
@@ -77,14 +63,14 @@ func (c *Core) rankExited(ev RankExited) {
 		return
 	}
 	w := weightOf(f)
-	if news := w > c.ranks.reported || f.Awaited && !c.ranks.awaited; news && (!c.ranks.stopped || w > consequence && c.byItself(ev)) {
+	if news := w > c.ranks.reported || f.Awaited && !c.ranks.awaited; news && (c.ranks.fate == free || w > consequence && c.byItself(ev)) {
 		c.ranks.reported, c.ranks.awaited = max(w, c.ranks.reported), c.ranks.awaited || f.Awaited
 		c.fault(f)
 	}
 }
 
 func (c *Core) rankDrained(rank job.Slot) {
-	if !c.ranks.abandoned {
+	if c.ranks.fate != abandoned {
 		c.below.Own.Undrained--
 		c.tellRecovery(recovery.RankDrained{Rank: rank})
 	}
@@ -110,7 +96,7 @@ func (c *Core) passSignal(n uint8) {
 	case n == sigCont:
 		c.resume()
 	case c.lately(c.managed.direct, n):
-	case c.starts.begun && c.below.Own.Alive > 0:
+	case c.starts.ranks != unforked && c.below.Own.Alive > 0:
 		c.do(SignalRanks{n})
 	}
 	c.signalJobs(n)
@@ -134,7 +120,7 @@ func (c *Core) fault(f wire.Fault) {
 		c.rootFault(f)
 		return
 	}
-	if c.repairs() && c.starts.readied && c.starts.begun { // the nodes have their final numbers
+	if c.repairs() && c.starts.readied && c.starts.ranks != unforked { // the nodes have their final numbers
 		c.ownReport(f, false)
 		return
 	}

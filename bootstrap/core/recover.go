@@ -121,7 +121,7 @@ func (c *Core) respawned(ev Respawned) {
 // endForked ends ranks that were started while the job ends.
 func (c *Core) endForked() {
 	if c.below.Own.Alive > 0 {
-		c.ranks.stopped = true
+		c.ranks.fate = max(c.ranks.fate, toldToEnd)
 		c.do(SignalRanks{sigTerm})
 		if c.finish.killed {
 			c.killRanks()
@@ -179,6 +179,6 @@ func (c *Core) nodesSwept() bool {
 // jobSwept answers the root of a job for which this agent has swept its node, and ends this agent.
 func (c *Core) jobSwept(ev JobSwept) {
 	c.send(Up, wire.Swept{Killed: ev.Killed, Left: nameLeft(ev.Left)})
-	c.stage = done
+	c.become(done)
 	c.do(Finish{})
 }

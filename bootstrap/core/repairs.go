@@ -209,9 +209,9 @@ func (c *Core) resumed(m wire.Resume) {
 	c.input.room, c.input.owed = inputWindow-held, 0
 	state := wire.State{
 		Signals: r.signals.Count(), Input: r.inputs, Held: uint32(held), Released: c.collectives.Over(),
-		Floor: c.recovery.Floor(), Respawn: r.respawn, Begun: c.starts.begun || r.number > 0,
+		Floor: c.recovery.Floor(), Respawn: r.respawn, Begun: c.starts.ranks != unforked || r.number > 0,
 	}
-	if !c.starts.begun { // the ranks of this node wait for a Respawn
+	if c.starts.ranks == unforked { // the ranks of this node wait for a Respawn
 		state.Replaces = r.number
 	}
 	c.send(Up, state)
@@ -246,7 +246,7 @@ func (c *Core) resumed(m wire.Resume) {
 	for _, note := range notes {
 		c.send(Up, note)
 	}
-	if !c.job.Launch.StartBarrier || c.starts.begun || r.number > 0 { // else its nodes are about to be numbered anew
+	if !c.job.Launch.StartBarrier || c.starts.ranks != unforked || r.number > 0 { // else its nodes are about to be numbered anew
 		c.sendBelow()
 	}
 	r.exitAgain = r.left
@@ -363,7 +363,7 @@ func (c *Core) checkLeft() {
 		c.send(Up, r.exit)
 	}
 	if c.stage == ending && c.saidOver() {
-		c.stage = done
+		c.become(done)
 		c.do(Finish{})
 	}
 }

@@ -106,11 +106,11 @@ func (c *Core) checkDeparted() {
 		if c.below.Own.Alive > 0 || c.below.Own.Undrained > 0 || c.finish.childrenEnded == len(c.children) {
 			return // it ends itself, and says Exit
 		}
-		if !c.finish.sweeping {
-			c.finish.sweeping = true
+		if c.finish.sweep == unswept {
+			c.finish.sweep = sweeping
 			c.do(Sweep{sweepMost})
 		}
-		if !c.finish.swept {
+		if c.finish.sweep != swept {
 			return
 		}
 	}
@@ -143,7 +143,7 @@ func (c *Core) enter(m wire.Enter) {
 // resizeLies says what of a change cannot be: nodes of this subtree keep their ranks. A size changes
 // when all ranks run, so that no agent below is told of it before its own do.
 func (c *Core) resizeLies(m rankwire.Resize) string {
-	if c.stage == launching || !c.starts.begun || c.keepsSize() {
+	if c.stage == launching || c.starts.ranks == unforked || c.keepsSize() {
 		return "before the ranks run, or that nobody wants"
 	}
 	nodes := job.NodeIndex(m.Layout.Nodes())

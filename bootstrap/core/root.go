@@ -19,25 +19,6 @@ const (
 	maxFaults = 4096
 )
 
-// root is the policy's state.
-type root struct {
-	out       Outcome
-	timeoutAt time.Duration
-	settleAt  time.Duration
-	cause     weight        // of the failure that is the cause
-	blameAt   time.Duration // when the user is told of it; 0: there is none, or the user has been told
-	waitAt    time.Duration
-	deafAt    time.Duration
-	asked     int // interrupts so far
-	stop      stopState
-	stopBy    time.Duration // when children that do not confirm a stop are not waited for any more
-	offspring offspring
-	settled   int // nodes
-	told      []told
-	asking    asking
-	growing   growing
-}
-
 func (c *Core) begin(m wire.Launch) {
 	c.flow.credit = sinkWindow
 	if t := c.cfg.Policy.Timeout; t > 0 {
@@ -134,12 +115,6 @@ func faultCode(f wire.Fault) int {
 	return codeSelf
 }
 
-// told records that the node of an agent told the agent to end, and the time at which the root learned this.
-type told struct {
-	node job.NodeIndex
-	at   time.Duration
-}
-
 // toldWindow is the maximum time between the first and the last agent that is told to end, if a resource manager ends
 // the whole job. If fewer agents are told to end, only their nodes shut down.
 const toldWindow = 2 * time.Second
@@ -188,7 +163,7 @@ func (c *Core) interrupted(signal uint8) {
 		return
 	}
 	r := &c.root
-	if signal == sigQuit && r.asked == 0 && !c.looked(signal) {
+	if signal == sigQuit && r.asked == 0 && !c.hasLooked(signal) {
 		return
 	}
 	r.stop = stopNone
@@ -268,7 +243,7 @@ func (c *Core) rootDeadlines() {
 		}
 		return at > 0 && at <= c.now
 	}
-	if due(r.timeoutAt) && c.looked(0) {
+	if due(r.timeoutAt) && c.hasLooked(0) {
 		c.endOfTime(CauseTimeout, codeTimeout)
 	}
 	if due(r.settleAt) {
@@ -327,6 +302,6 @@ func (c *Core) rootDone() {
 		}
 	}
 	c.reportBlame()
-	c.stage = done
+	c.become(done)
 	c.do(Done{*o})
 }

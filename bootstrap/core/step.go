@@ -104,7 +104,7 @@ func (c *Core) apply(ev Event) {
 		c.outlived(ev.Left)
 	case Swept:
 		c.outlived(ev.Left)
-		c.finish.swept = true
+		c.finish.sweep = swept
 	case JobSwept:
 		c.jobSwept(ev)
 	case NodeSwept:

@@ -6,26 +6,6 @@ import (
 	"ibrun/bootstrap/core/child"
 )
 
-// Job control. When the terminal stops a job (SIGTSTP), every agent keeps the
-// job on hold until SIGCONT: its ranks are stopped, and an agent that is silent
-// is not given up, since the root is stopped, too. The agents run on, so a root that is
-// killed meanwhile, or whose host dies, still ends everything.
-//
-// The root must not stop before its children know, or they would give it up. So
-// they confirm the hold with a Signal upwards:
-//
-//	none --TSTP--> wanted --launch complete--> asked --all confirm, or holdPatience--> Suspend, none
-//
-// A stop that comes during the launch waits: sessions that come up have deadlines,
-// and ranks that are started are to be stopped as well.
-type stopState uint8
-
-const (
-	stopNone stopState = iota
-	stopRequested
-	stopAsked
-)
-
 const (
 	// stopGrace is the time that programs have to act upon SIGTSTP, which they can
 	// catch, before SIGSTOP, which they cannot.
@@ -78,7 +58,7 @@ func (c *Core) hold() {
 	}
 	c.clock.stopped, c.clock.stoppedAt = true, c.now
 	c.clock.stops++
-	if c.starts.begun && c.below.Own.Count() > 0 {
+	if c.starts.ranks != unforked && c.below.Own.Count() > 0 {
 		c.do(SignalRanks{sigTstp})
 		c.ranks.stopAt = c.now + stopGrace
 		c.wakeAt(c.ranks.stopAt)
@@ -106,7 +86,7 @@ func (c *Core) resume() {
 	}
 	c.unhold()
 	c.excuse(c.now)
-	if c.starts.begun && c.below.Own.Count() > 0 {
+	if c.starts.ranks != unforked && c.below.Own.Count() > 0 {
 		c.do(ContinueRanks{})
 	}
 }

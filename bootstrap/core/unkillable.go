@@ -25,7 +25,7 @@ func (c *Core) outlived(left []Unkillable) {
 		return
 	}
 	c.reportToUser(rankwire.Notice{Host: c.cfg.Host, Text: nameLeft(left)})
-	c.finish.sweeping, c.finish.swept = true, true // it has just been tried
+	c.finish.sweep = swept // it has just been tried
 	ended := map[job.Slot]bool{}
 	for _, run := range c.ranks.ends {
 		ended[run.First] = true
@@ -37,7 +37,7 @@ func (c *Core) outlived(left []Unkillable) {
 			c.closeInput(rank)
 		}
 	}
-	c.below.Own.Undrained, c.ranks.abandoned = 0, true
+	c.below.Own.Undrained, c.ranks.fate = 0, abandoned
 }
 
 // nameLeft returns a sentence about processes that survive SIGKILL with a command that shows more, or "" if there are

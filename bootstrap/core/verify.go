@@ -112,37 +112,6 @@ func lieIf(lies bool, lie string) string {
 	return ""
 }
 
-// hasNode reports whether a node is of a child's subtree, or was when it was
-// numbered otherwise.
-func (k *branch) hasNode(node job.NodeIndex) bool {
-	return k.part.Has(node) || k.before.Has(node) || k.leaving.Has(node) || k.left.Has(node)
-}
-
-// hasRanks reports whether ranks are of a child's subtree. The child of a job that
-// drops nodes starts none before it numbers them as its parent does.
-func (k *branch) hasRanks(first job.Slot, count uint32) bool {
-	for _, all := range []job.Parts{k.part, k.leaving, k.left} {
-		for _, p := range all {
-			if base := p.Nodes.Base(); first >= base && uint32(first-base) < p.Nodes.Ranks() {
-				return count <= p.Nodes.Ranks()-uint32(first-base)
-			}
-		}
-	}
-	return false
-}
-
-// hasDaemon reports whether a number is of a child's subtree: of a node, or of a rank.
-func (k *branch) hasDaemon(number uint32) bool {
-	return k.hasNode(job.NodeIndex(number)) || k.hasRanks(job.Slot(number), 1)
-}
-
-// mayGive reports whether nodes are a child's to return, or to report dead: not
-// the one that it runs on.
-func (k *branch) mayGive(first job.NodeIndex, count uint32) bool {
-	end := first + job.NodeIndex(count)
-	return count > 0 && end > first && uint32(k.part.Within(first, end).Len()) == count && (k.head.First < first || k.head.First >= end)
-}
-
 func (k *branch) faultLies(m wire.Fault) string {
 	switch m.What {
 	case wire.FaultRank, wire.FaultFork, wire.FaultAbort, wire.FaultRollback:
@@ -251,7 +220,7 @@ func (c *Core) parentLies(m frame.Message) (lie string) {
 	case rankwire.Resize:
 		return c.resizeLies(m)
 	case wire.Enter:
-		return lieIf(c.stage == launching || c.starts.begun || !c.job.Launch.StartBarrier || len(c.children) > 0,
+		return lieIf(c.stage == launching || c.starts.ranks != unforked || !c.job.Launch.StartBarrier || len(c.children) > 0,
 			"that nobody waits for")
 	case wire.Join:
 		return "with a job"
@@ -308,14 +277,14 @@ func (c *Core) parentLies(m frame.Message) (lie string) {
 // fenceLies says what of a fence that others have passed cannot be. It may have failed for this
 // subtree alone, or been passed while none of its ranks took part.
 func (c *Core) fenceLies(fence uint32) string {
-	return lieIf(c.starts.begun && c.collectives.MayJoin() && fence > c.collectives.Over(), "for a fence that is not over")
+	return lieIf(c.starts.ranks != unforked && c.collectives.MayJoin() && fence > c.collectives.Over(), "for a fence that is not over")
 }
 
 func (c *Core) membershipLies(m wire.Membership) string {
 	if c.stage == ending {
 		return ""
 	}
-	if c.stage != running || c.starts.begun || m.Dropped.Len() > 0 && len(c.job.Programs) > 1 {
+	if c.stage != running || c.starts.ranks != unforked || m.Dropped.Len() > 0 && len(c.job.Programs) > 1 {
 		return "that nobody waits for"
 	}
 	for d := range m.Dropped.All() {

@@ -1,0 +1,191 @@
+package core
+
+import (
+	"fmt"
+	"time"
+
+	"ibrun/bootstrap/core/child"
+	"ibrun/bootstrap/wire"
+	"ibrun/internal/job"
+)
+
+// branch represents a child of this agent, with the subtree below the child. The table of package child gives the
+// actions for each event of a child (docs/dev/children.md), and branch.go performs them.
+// docs/dev/decisions/0013-late-binding.md describes which agent owns which node.
+type branch struct {
+	child.Child // state of the child; no other field repeats it
+	life
+	head    job.Part  // node on which the child runs
+	part    job.Parts // all nodes that the child is responsible for, including head
+	dead    job.Parts // nodes in the child's subtree that could not be started
+	before  job.Parts // part with its numbers from before nodes were dropped; empty if unchanged
+	leaving job.Parts // nodes of the child that leave the job and have not ended yet
+	left    job.Parts // nodes of the child that have left the job and have ended
+	planned job.Part  // nodes that Launch will assign to the child, head first
+	tried   tried
+	due     due
+	started time.Duration
+	phase   string
+	local   bool
+	held    uint32 // number of the newest stop of the job that the child has confirmed
+	room    int    // bytes of Stdin that the child can still accept
+	credit  int    // bytes of Output that the child may still send
+	owed    int    // bytes of Output received from the child, for which no new credit was granted yet
+	times   *childTimes
+
+	old    Link   // in a successor: the lost child that it replaces
+	number uint32 // in a successor: number of the Replace that ordered it
+
+	// The following fields are used to repair the tree when the child is lost.
+	key     job.NodeIndex // node index by which the agent of the child is found
+	below   []wire.Below  // children of the child, from its newest Below frames
+	linked  time.Duration // time at which the child was joined
+	loss    LinkLost      // loss of the link that caused the child to be joined
+	heard   time.Duration // time at which the last frame of the child arrived
+	session time.Duration // duration of opening the first session to the child or to its lost parent
+}
+
+// checkBranches panics if an invariant of the children does not hold. With Config.Check it is called after each
+// Step.
+//
+//  1. starts.inFlight counts the children whose session takes a slot of the window.
+//  2. finish.childrenEnded counts the children that have ended, and subtree records each of them as ended.
+//  3. starts.reported counts the children that the launch does not wait for. After the launch no child is awaited.
+//  4. A child that a successor will replace is Lost until the job ends, and has no other successor.
+//  5. No node belongs to two children.
+//  6. Only a job that repairs its tree has Relinking, Resumed, Adopted and Reported children, and only the root
+//     has Coming ones.
+//  7. No child with a link has sent more output than its credit allows.
+func (c *Core) checkBranches() {
+	var all job.Parts
+	seen := map[Link]bool{}
+	must := func(holds bool, number int, l Link) {
+		if !holds {
+			panic(fmt.Sprintf("invariant %d, child %d", number, l))
+		}
+	}
+	for i := range c.children {
+		l, k := Link(i), &c.children[i]
+		must(c.below.Ended(l) == k.In(child.Ended) && c.below.Exited(l) == k.In(child.HasExited), 2, l)
+		if k.In(child.Replacing) {
+			must((c.children[k.old].In(child.Lost) || c.stage == ending) && !seen[k.old], 4, l)
+			seen[k.old] = true
+		}
+		for _, p := range c.partsOf(l) {
+			must(len(all.Within(p.First, p.End())) == 0, 5, l)
+			all = all.Add(p)
+		}
+		must(c.repairs() || !k.In(child.Relinking|child.Resumed|child.Adopted|child.Reported), 6, l)
+		must(c.cfg.Root || !k.In(child.Coming), 6, l)
+		must(!k.In(child.Linked) || k.credit >= 0, 7, l)
+	}
+	awaited := c.countIn(child.Waiting | child.Starting | child.Up)
+	must(c.countIn(child.Opening) == c.starts.inFlight, 1, Up)
+	must(c.countIn(child.Ended) == c.finish.childrenEnded, 2, Up)
+	must(c.stage != launching || awaited == len(c.children)-c.starts.reported, 3, Up)
+	must(c.stage != running || awaited == 0, 3, Up)
+}
+
+// countIn returns the number of children whose state is in set.
+func (c *Core) countIn(set child.State) (n int) {
+	for i := range c.children {
+		if c.children[i].In(set) {
+			n++
+		}
+	}
+	return n
+}
+
+// addBranch adds a child in state s. The child runs on the first node of p and is responsible for all nodes of p.
+func (c *Core) addBranch(p job.Part, t tried, s child.State) Link {
+	c.below.Adopt()
+	c.children = append(c.children, branch{
+		Child: child.New(s), head: p.Slice(0, 1), part: job.Parts{p}, planned: p, tried: t, key: p.First,
+		linked: -joinAgain, room: inputWindow,
+		local: c.here(p) == 0 && !t.spare || t.spare && p.Nodes.At(0).Host == c.cfg.Policy.SpareHere,
+	})
+	return Link(len(c.children) - 1)
+}
+
+// partsOf returns the nodes of the job for which a child is responsible. It returns none for a child that is joining a
+// running job. It returns none for a successor that is not ready, because the lost child still has the nodes.
+func (c *Core) partsOf(l Link) job.Parts {
+	if k := &c.children[l]; !k.In(child.Coming | child.Replacing) {
+		return k.part
+	}
+	return nil
+}
+
+// host returns the name of the node on which the child runs.
+func (k *branch) host() string { return k.head.Nodes.At(0).Host }
+
+// tried is what was done before for a node.
+type tried struct {
+	by, phase, cause string // host that could not start it, and why; empty: nobody has tried
+	spare            bool   // it replaces a dead node
+}
+
+// secondTry is the part of a session's time that a second one may take, when the
+// first has failed: others of its kind have come up meanwhile.
+const secondTry = 3
+
+func (t tried) most(timeout time.Duration) time.Duration {
+	if t.by == "" {
+		return 0
+	}
+	return timeout / secondTry
+}
+
+// due is when a child with a share should have been ready.
+type due struct {
+	at    time.Duration // when nodes are stolen from it; 0: never
+	every time.Duration // as expected
+	wait  time.Duration // until it is asked again
+}
+
+// forget takes nodes from a child that are dead: they are the root's.
+func (k *branch) forget(f wire.Fault) {
+	end := f.Node + job.NodeIndex(f.Nodes)
+	k.dead = k.dead.Add(k.part.Within(f.Node, end)...)
+	k.part = k.part.Without(f.Node, end)
+}
+
+// here is where in a part the node is that is this machine, or -1.
+func (c *Core) here(p job.Part) int {
+	here := c.recovery.Members().Here
+	if at := job.NodeIndex(here); c.cfg.Root && here >= 0 && at >= p.First && at < p.End() {
+		return int(at - p.First)
+	}
+	return -1
+}
+
+// hasNode reports whether a node is of a child's subtree, or was when it was
+// numbered otherwise.
+func (k *branch) hasNode(node job.NodeIndex) bool {
+	return k.part.Has(node) || k.before.Has(node) || k.leaving.Has(node) || k.left.Has(node)
+}
+
+// hasRanks reports whether ranks are of a child's subtree. The child of a job that
+// drops nodes starts none before it numbers them as its parent does.
+func (k *branch) hasRanks(first job.Slot, count uint32) bool {
+	for _, all := range []job.Parts{k.part, k.leaving, k.left} {
+		for _, p := range all {
+			if base := p.Nodes.Base(); first >= base && uint32(first-base) < p.Nodes.Ranks() {
+				return count <= p.Nodes.Ranks()-uint32(first-base)
+			}
+		}
+	}
+	return false
+}
+
+// hasDaemon reports whether a number is of a child's subtree: of a node, or of a rank.
+func (k *branch) hasDaemon(number uint32) bool {
+	return k.hasNode(job.NodeIndex(number)) || k.hasRanks(job.Slot(number), 1)
+}
+
+// mayGive reports whether nodes are a child's to return, or to report dead: not
+// the one that it runs on.
+func (k *branch) mayGive(first job.NodeIndex, count uint32) bool {
+	end := first + job.NodeIndex(count)
+	return count > 0 && end > first && uint32(k.part.Within(first, end).Len()) == count && (k.head.First < first || k.head.First >= end)
+}
