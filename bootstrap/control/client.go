@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -20,22 +21,27 @@ type Client struct {
 // mostResponse bounds a line of a job, in bytes.
 const mostResponse = 64 << 20
 
-// Dial calls a job.
-func Dial(jobID string) (*Client, error) {
-	dir := Folder()
-	if err := check(dir); err != nil {
-		return nil, err
-	}
+// Dial calls a job of this user.
+func Dial(jobID string) (*Client, error) { return usualPlaces().dial(jobID) }
+
+func (p places) dial(jobID string) (*Client, error) {
 	if strings.ContainsRune(jobID, '/') {
-		return nil, fmt.Errorf("%q is no job", jobID)
+		return nil, fmt.Errorf("%q is not the ID of a job", jobID)
 	}
-	c, err := net.DialTimeout("unix", filepath.Join(dir, jobID+suffix), dialPatience)
-	if err != nil {
-		return nil, err
+	for _, dir := range p.folders() {
+		path := filepath.Join(dir, jobID+suffix)
+		if _, err := os.Lstat(path); err != nil || check(dir) != nil {
+			continue
+		}
+		c, err := net.DialTimeout("unix", path, dialPatience)
+		if err != nil {
+			return nil, err
+		}
+		in := bufio.NewScanner(c)
+		in.Buffer(nil, mostResponse)
+		return &Client{c, in}, nil
 	}
-	in := bufio.NewScanner(c)
-	in.Buffer(nil, mostResponse)
-	return &Client{c, in}, nil
+	return nil, errors.New("no such job of yours runs on this machine")
 }
 
 // Close ends the call.

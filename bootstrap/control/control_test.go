@@ -37,17 +37,17 @@ func served(t *testing.T) (path string, l *Listener) {
 	t.Cleanup(func() {
 		l.Close()
 		<-over
-		require.NoFileExists(t, filepath.Join(Folder(), "abc.sock"))
+		require.NoFileExists(t, l.path)
 	})
-	return filepath.Join(Folder(), "abc.sock"), l
+	return l.path, l
 }
 
 func TestAsk(t *testing.T) {
-	served(t)
+	path, _ := served(t)
 	ids, err := Jobs()
 	require.NoError(t, err)
 	require.Equal(t, []string{"abc"}, ids)
-	st, err := os.Stat(Folder())
+	st, err := os.Stat(filepath.Dir(path))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o700), st.Mode().Perm())
 	c, err := Dial("abc")
@@ -115,60 +115,96 @@ func TestManyCallers(t *testing.T) {
 	})
 }
 
-// A folder that others could have made or can enter is not used.
+// TestFolderOfOthers makes folders of all names that Listen tries first, which others have made or can enter. Listen
+// uses another folder, and Jobs and Dial find the job there.
 func TestFolderOfOthers(t *testing.T) {
 	for name, spoil := range map[string]func(dir string) error{
 		"open to other users": func(dir string) error { return os.Chmod(dir, 0o755) },
-		"is no folder": func(dir string) error {
+		"a link": func(dir string) error {
 			if err := os.Remove(dir); err != nil {
 				return err
 			}
-			return os.Symlink(os.TempDir(), dir)
+			return os.Symlink(t.TempDir(), dir)
 		},
-		"belongs to user 65534": func(dir string) error {
+		"another user's": func(dir string) error {
 			if os.Geteuid() != 0 {
-				return nil
+				return os.Chmod(dir, 0o777)
 			}
 			return os.Chown(dir, 65534, 65534)
 		},
 	} {
-		t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-		require.NoError(t, os.Mkdir(Folder(), 0o700))
-		require.NoError(t, spoil(Folder()))
-		if name == "belongs to user 65534" && os.Geteuid() != 0 {
-			continue
+		p := places{runtime: t.TempDir(), tmp: t.TempDir()}
+		spoiled := append(p.folders(), filepath.Join(p.tmp, fmt.Sprintf("ibrun-%d.1", os.Geteuid())))
+		for _, dir := range spoiled {
+			require.NoError(t, os.Mkdir(dir, 0o700))
+			require.NoError(t, spoil(dir))
 		}
-		_, err := Listen("abc")
-		require.ErrorContains(t, err, name)
-		_, err = Dial("abc")
-		require.ErrorContains(t, err, name)
-		_, err = Jobs()
-		require.ErrorContains(t, err, name)
+		l, err := p.listen("abc")
+		require.NoError(t, err, name)
+		require.NotContains(t, spoiled, filepath.Dir(l.path), name)
+		ids, err := p.jobs()
+		require.NoError(t, err, name)
+		require.Equal(t, []string{"abc"}, ids, name)
+		c, err := p.dial("abc")
+		require.NoError(t, err, name)
+		c.Close()
+		require.NoError(t, l.Close())
+		require.NoDirExists(t, filepath.Dir(l.path), name)
+		_, err = p.dial("abc")
+		require.EqualError(t, err, "no such job of yours runs on this machine", name)
 	}
 }
 
-// The socket of a job that was killed is removed by the next look, and that of one that was killed
-// while it made it by a later one.
-func TestStale(t *testing.T) {
-	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-	ids, err := Jobs()
-	require.NoError(t, err)
-	require.Empty(t, ids)
-	l, err := Listen("dead")
-	require.NoError(t, err)
-	l.UnixListener.Close()
-	require.FileExists(t, filepath.Join(Folder(), "dead.sock"))
-	fresh, old := filepath.Join(Folder(), "fresh.new"), filepath.Join(Folder(), "old.new")
-	for _, path := range []string{fresh, old} {
-		require.NoError(t, os.WriteFile(path, nil, 0o600))
+// TestFolderThatCannotBeUsed sets XDG_RUNTIME_DIR to a folder that does not exist, and to one with a path that is too
+// long for a socket. Listen must use another folder without an error.
+func TestFolderThatCannotBeUsed(t *testing.T) {
+	long := filepath.Join(t.TempDir(), strings.Repeat("x", 230))
+	require.NoError(t, os.Mkdir(long, 0o700))
+	for _, dir := range []string{filepath.Join(t.TempDir(), "none"), long} {
+		p := places{runtime: dir, tmp: t.TempDir()}
+		l, err := p.listen("abc")
+		require.NoError(t, err)
+		require.Equal(t, p.tmp, filepath.Dir(filepath.Dir(l.path)))
+		require.NoError(t, l.Close())
+		require.NoDirExists(t, filepath.Join(dir, "ibrun"))
 	}
-	require.NoError(t, os.Chtimes(old, time.Time{}, time.Unix(1, 0)))
-	ids, err = Jobs()
+}
+
+// TestStale checks that Jobs, and Listen for another job, remove the socket of a job that was killed. They remove that of
+// a job that was killed before it listened when the socket is old.
+func TestStale(t *testing.T) {
+	p := places{runtime: t.TempDir()}
+	dir := p.folders()[0]
+	ids, err := p.jobs()
 	require.NoError(t, err)
 	require.Empty(t, ids)
-	require.NoFileExists(t, filepath.Join(Folder(), "dead.sock"))
-	require.NoFileExists(t, old)
-	require.FileExists(t, fresh)
+	for _, look := range []func(){
+		func() {
+			ids, err := p.jobs()
+			require.NoError(t, err)
+			require.Empty(t, ids)
+		},
+		func() {
+			l, err := p.listen("next")
+			require.NoError(t, err)
+			require.NoError(t, l.Close())
+			require.DirExists(t, dir, "it has a socket")
+		},
+	} {
+		l, err := p.listen("dead")
+		require.NoError(t, err)
+		l.UnixListener.Close()
+		require.FileExists(t, filepath.Join(dir, "dead.sock"))
+		fresh, old := filepath.Join(dir, "fresh.new"), filepath.Join(dir, "old.new")
+		for _, path := range []string{fresh, old} {
+			require.NoError(t, os.WriteFile(path, nil, 0o600))
+		}
+		require.NoError(t, os.Chtimes(old, time.Time{}, time.Unix(1, 0)))
+		look()
+		require.NoFileExists(t, filepath.Join(dir, "dead.sock"))
+		require.NoFileExists(t, old)
+		require.FileExists(t, fresh)
+	}
 }
 
 // A socket is not taken for one that has been left while it is made.
@@ -206,9 +242,16 @@ func askWhileMade(t *testing.T, rounds int) {
 	}
 }
 
-func TestFolder(t *testing.T) {
-	t.Setenv("XDG_RUNTIME_DIR", "/run/user/7")
-	require.Equal(t, "/run/user/7/ibrun", Folder())
-	t.Setenv("XDG_RUNTIME_DIR", "relative")
-	require.Regexp(t, `^/(dev/shm|tmp)/ibrun-\d+$`, Folder())
+// TestFolders checks which folders are used, in the order of preference.
+func TestFolders(t *testing.T) {
+	for dir, want := range map[string]places{
+		"/run/user/7": {runtime: "/run/user/7", tmp: "/tmp"}, "relative": {tmp: "/tmp"}, "": {tmp: "/tmp"},
+	} {
+		t.Setenv("XDG_RUNTIME_DIR", dir)
+		require.Equal(t, want, usualPlaces())
+	}
+	p := places{runtime: "/run/user/7", tmp: t.TempDir()}
+	first := filepath.Join(p.tmp, fmt.Sprintf("ibrun-%d", os.Geteuid()))
+	require.NoError(t, os.Mkdir(first+".new", 0o700))
+	require.Equal(t, []string{"/run/user/7/ibrun", first, first + ".new"}, p.folders())
 }

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,27 +22,42 @@ const suffix = ".sock"
 // making is the same of a socket on which nobody listens yet.
 const making = ".new"
 
-// Folder is where the sockets of this user's jobs are.
-func Folder() string {
-	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "ibrun")
-	}
-	return fmt.Sprintf("/tmp/ibrun-%d", os.Geteuid())
+// places are the folders below which the sockets of a user's jobs are.
+type places struct {
+	runtime string // $XDG_RUNTIME_DIR, or empty if that is not an absolute path
+	tmp     string // a folder of all users, with the sticky bit
 }
 
-// check makes sure that a folder is this user's and closed to others.
+func usualPlaces() places {
+	p := places{tmp: "/tmp"}
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+		p.runtime = dir
+	}
+	return p
+}
+
+// folders returns the folders that may contain sockets of this user's jobs, in the order of preference. Some may not
+// exist, and others may belong to another user, who can take any name in p.tmp.
+func (p places) folders() (dirs []string) {
+	if p.runtime != "" {
+		dirs = append(dirs, filepath.Join(p.runtime, "ibrun"))
+	}
+	first := filepath.Join(p.tmp, fmt.Sprintf("ibrun-%d", os.Geteuid()))
+	others, _ := filepath.Glob(first + ".*")
+	return append(append(dirs, first), others...)
+}
+
+// errNotOurs is the error for a folder that another user could have made or can enter.
+var errNotOurs = errors.New("it is not a folder of this user alone")
+
+// check returns an error unless dir is a folder that belongs to this user and is closed to others.
 func check(dir string) error {
 	var st unix.Stat_t
 	if err := unix.Lstat(dir, &st); err != nil {
 		return &os.PathError{Op: "look at", Path: dir, Err: err}
 	}
-	switch {
-	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
-		return fmt.Errorf("%s is no folder", dir)
-	case int(st.Uid) != os.Geteuid():
-		return fmt.Errorf("%s belongs to user %d", dir, st.Uid)
-	case st.Mode&0o077 != 0:
-		return fmt.Errorf("%s is open to other users (mode %04o)", dir, st.Mode&0o7777)
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0 {
+		return fmt.Errorf("%s: %w", dir, errNotOurs)
 	}
 	return nil
 }
@@ -54,20 +68,49 @@ type Listener struct {
 	path string
 }
 
-// Close removes the socket and wakes whoever accepts.
+// Close removes the socket, and its folder if that is empty then. Blocked calls of Accept return.
 func (l *Listener) Close() error {
 	_ = os.Remove(l.path)
+	_ = os.Remove(filepath.Dir(l.path)) // fails while it has other sockets
 	return l.UnixListener.Close()
 }
 
-// Listen makes the socket of a job. The error says why there is none. The socket gets its name when
-// somebody listens: before that a caller would take it for one that has been left, and remove it.
-func Listen(jobID string) (*Listener, error) {
-	dir := Folder()
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+// Listen makes the socket of a job in the first folder that can be used, and removes the sockets of jobs that are gone.
+func Listen(jobID string) (*Listener, error) { return usualPlaces().listen(jobID) }
+
+func (p places) listen(jobID string) (*Listener, error) {
+	for _, dir := range p.folders() {
+		if l, err := listenIn(dir, jobID); err == nil {
+			return l, nil
+		}
+	}
+	dir, err := os.MkdirTemp(p.tmp, fmt.Sprintf("ibrun-%d.*", os.Geteuid()))
+	if err != nil {
 		return nil, err
 	}
-	if err := check(dir); err != nil {
+	return listenIn(dir, jobID)
+}
+
+// listenIn makes the socket of a job in dir. It begins again if a job that ends has removed dir meanwhile.
+func listenIn(dir, jobID string) (l *Listener, err error) {
+	for range 10 {
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+			return nil, err
+		}
+		if l, err = bind(dir, jobID); !errors.Is(err, os.ErrNotExist) {
+			break
+		}
+	}
+	if err != nil {
+		_ = os.Remove(dir) // fails while it has other sockets
+	}
+	return l, err
+}
+
+// bind makes the socket of a job in dir, which exists. The socket gets its name when the job listens. With that name
+// before, another ibrun would remove it as the socket of a job that is gone.
+func bind(dir, jobID string) (*Listener, error) {
+	if _, err := jobsIn(dir); err != nil {
 		return nil, err
 	}
 	// What others can change of the path is the folder's own name, in a folder with the sticky bit.
@@ -85,35 +128,48 @@ func Listen(jobID string) (*Listener, error) {
 	return &Listener{l, path}, nil
 }
 
-// Jobs are the IDs of this user's jobs on this machine. Sockets of jobs that are gone are removed.
-func Jobs() (ids []string, err error) {
-	dir := Folder()
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+// Jobs returns the IDs of this user's jobs on this machine. It removes the sockets of jobs that are gone.
+func Jobs() (ids []string, err error) { return usualPlaces().jobs() }
+
+func (p places) jobs() (ids []string, err error) {
+	for _, dir := range p.folders() {
+		found, e := jobsIn(dir)
+		ids = append(ids, found...)
+		if !errors.Is(e, os.ErrNotExist) && !errors.Is(e, errNotOurs) {
+			err = errors.Join(err, e)
+		}
 	}
-	if err == nil {
-		err = check(dir)
-	}
-	if err != nil {
+	return ids, err
+}
+
+// jobsIn returns the IDs of the jobs that have a socket in dir, and removes the sockets of jobs that are gone.
+func jobsIn(dir string) (ids []string, err error) {
+	if err := check(dir); err != nil {
 		return nil, err
 	}
+	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
 		removeUnfinished(dir, e)
 		id, ok := strings.CutSuffix(e.Name(), suffix)
-		if !ok {
-			continue
-		}
-		c, err := net.DialTimeout("unix", filepath.Join(dir, e.Name()), dialPatience)
-		switch {
-		case err == nil:
-			c.Close()
+		switch path := filepath.Join(dir, e.Name()); {
+		case !ok:
+		case isDead(path):
+			_ = os.Remove(path)
+		default:
 			ids = append(ids, id)
-		case errors.Is(err, syscall.ECONNREFUSED):
-			_ = os.Remove(filepath.Join(dir, e.Name()))
 		}
 	}
-	return ids, nil
+	return ids, err
+}
+
+// isDead reports whether no process listens on a socket. It does not wait for a process that is stopped.
+func isDead(path string) bool {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	return errors.Is(unix.Connect(fd, &unix.SockaddrUnix{Name: path}), unix.ECONNREFUSED)
 }
 
 // removeUnfinished removes the socket of a job that was killed before it listened. Nobody takes so

@@ -60,7 +60,7 @@ func TestAnotherUser(t *testing.T) {
 	}
 	require.NoError(t, os.Chmod(path, 0o777))
 	require.Contains(t, call(), "another user's")
-	require.NoError(t, os.Chmod(Folder(), 0o700))
+	require.NoError(t, os.Chmod(filepath.Dir(path), 0o700))
 }
 
 // open is a folder that others can enter.
