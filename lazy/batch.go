@@ -7,17 +7,6 @@ import (
 	"ibrun/lazy/peer"
 )
 
-// batch is the datagrams of one step of a peer that go to the fabric together: all as long as the
-// first, but for the last.
-type batch struct {
-	b      []byte
-	remote *remotePeer
-	to     fabric.Tuple
-	size   int  // of the first
-	count  int  // 0: there is none
-	closed bool // the last one is shorter
-}
-
 // transmit seals a packet. It is sent with those that follow it, by post.
 func (t *Table) transmit(f *remotePeer, e *peer.Effect) {
 	o := &t.out

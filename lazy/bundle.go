@@ -6,17 +6,6 @@ import (
 	"ibrun/lazy/peer"
 )
 
-// bundle is small messages to one peer that wait to go in one packet, each behind its length in two
-// bytes, big-endian. It leaves when it is full, when its first message has waited for as long as it
-// may, and before anything else goes to that peer. The lock of remote peers guards it.
-type bundle struct {
-	body  []byte
-	count int
-	since time.Duration // its first message came, by the table's clock
-	timer *time.Timer   // nil: there was none yet
-	armed bool          // it runs
-}
-
 // bundleShare of a packet is the most that a message has which waits for others.
 const bundleShare = 4
 
@@ -44,9 +33,6 @@ func (f *remotePeer) join(m []byte) {
 		f.unbundle()
 	}
 }
-
-// drop forgets it.
-func (b *bundle) drop() { b.body, b.count = nil, 0 }
 
 // wait sets the timer, unless it runs.
 func (b *bundle) wait(d time.Duration, due func()) {

@@ -1,31 +1,14 @@
 package lazy
 
 import (
-	"context"
 	"errors"
 	"net"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
 	"ibrun/internal/poll"
 )
-
-// driver is what brings messages, and can be made to by a receiver who waits for them: a fabric, or
-// a stream.
-type driver interface {
-	Turn() *poll.Turn
-	Drive()
-	Wake()
-}
-
-// drives is a receiver that drives.
-type drives struct {
-	d    driver
-	from uint32
-	any  bool
-}
 
 // streamDriver reads a stream for its own goroutine, or for a receiver in its place.
 type streamDriver struct {
@@ -112,44 +95,4 @@ func (d *streamDriver) slept() {
 		d.woken = false
 		d.err = d.conn.SetReadDeadline(time.Time{})
 	}
-}
-
-// readBy says who brings a peer's messages by a stream; nil: nobody any more.
-func (b *inbox) readBy(from uint32, d driver) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s := b.source(from)
-	if d == nil && b.recent == s.driver {
-		b.recent = nil
-	}
-	s.driver = d
-}
-
-// wakeDrivers lets receivers who drive look again, if what has come may be for them; the caller
-// holds the lock. Who has brought it looks anyway.
-func (b *inbox) wakeDrivers(from uint32, by driver) {
-	for _, e := range b.driving {
-		if e.d != by && (e.any || e.from == from) {
-			e.d.Wake()
-		}
-	}
-}
-
-// drive brings messages in this goroutine, which has the driver's turn, until
-// something has arrived. The caller holds the lock, which this gives back.
-func (b *inbox) drive(ctx context.Context, e drives) {
-	b.driving = append(b.driving, e)
-	b.mu.Unlock()
-	var stop func() bool
-	if ctx.Done() != nil {
-		stop = context.AfterFunc(ctx, e.d.Wake)
-	}
-	e.d.Drive()
-	if stop != nil {
-		stop()
-	}
-	b.mu.Lock()
-	i := slices.Index(b.driving, e)
-	b.driving = slices.Delete(b.driving, i, i+1)
-	b.mu.Unlock()
 }

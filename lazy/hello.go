@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"ibrun/fabric"
-	"ibrun/internal/job"
 	"ibrun/lazy/peer"
 )
 
@@ -21,42 +20,6 @@ const helloTime = 5 * time.Second
 // helloWaits is how many waits that time is made of. A process that was stopped finds only the
 // wait that it was in passed when it goes on, and what came meanwhile in the next one.
 const helloWaits = 5
-
-// dialTime is how long a stream may take to come up before datagrams do its work.
-const dialTime = 10 * time.Second
-
-// dial opens the stream in a goroutine of its own.
-func (t *Table) dial(f *remotePeer, token peer.Token, offer []byte) {
-	to := f.peer.Address()
-	ctx, cancel := context.WithTimeout(t.ctx, dialTime)
-	f.dialing, f.dialToken = cancel, token
-	t.readers.Go(func() {
-		defer cancel()
-		var s fabric.Stream
-		var err error
-		if t.secondary != nil {
-			to, err = f.dialAddress(ctx, token)
-		}
-		if err == nil {
-			s, err = t.connect(ctx, f, to, offer, token)
-		}
-		t.fmu.Lock()
-		defer t.fmu.Unlock()
-		if f.dialToken == token {
-			f.dialing = nil
-		}
-		late := !f.awaits(token) // another attempt has begun, or none is wanted
-		switch {
-		case late && err == nil:
-			s.Close()
-		case late:
-		case err != nil:
-			t.step(f, peer.Event{Kind: peer.DialFailed, Token: token, Why: err})
-		default:
-			f.gotStream(s, token)
-		}
-	})
-}
 
 // awaits reports whether the stream of a token is still wanted; the caller holds the lock of remote peers.
 func (f *remotePeer) awaits(token peer.Token) bool {
@@ -134,28 +97,25 @@ func (t *Table) receiveHello(s fabric.Stream) (fabric.Envelope, []byte, error) {
 	return e, body, err
 }
 
-// accept takes a stream from a stranger, in a goroutine of its own.
-func (t *Table) accept(g *guest) {
-	s := g.stream
-	e, body, err := t.receiveHello(s)
-	t.lobby.leave(g)
-	if err != nil || e.Src >= t.layout().Ranks() || t.isNear(e.Src) {
-		t.count(func(s *sums) { s[job.CountStrangers]++ })
-		s.Close()
-		return
+// dialAddress is where a stream is dialled: by the network of the offer, whose address may have to
+// be asked for first.
+func (f *remotePeer) dialAddress(ctx context.Context, token peer.Token) (to fabric.Tuple, err error) {
+	t := f.t
+	for {
+		t.fmu.Lock()
+		first, second := f.peer.Addresses()
+		wanted := f.awaits(token)
+		t.fmu.Unlock()
+		if to = first; isSecond(token) {
+			to = second
+		}
+		if to != (fabric.Tuple{}) || !wanted {
+			return to, nil
+		}
+		select {
+		case <-time.After(firstPause):
+		case <-ctx.Done():
+			return to, errors.New("its address on that network is not known")
+		}
 	}
-	token := peer.Token(body)
-	t.fmu.Lock()
-	defer t.fmu.Unlock()
-	f := t.remotePeer(e.Src)
-	if !f.awaits(token) {
-		s.Close()
-		return
-	}
-	if t.sendHello(s, f.rank, token) != nil {
-		s.Close() // it had to leave the lobby, or hung up; the dialler tries again or gives up
-		return
-	}
-	_ = s.SetDeadline(time.Time{})
-	f.gotStream(s, token)
 }

@@ -7,12 +7,28 @@ import (
 	"sync/atomic"
 
 	"ibrun/fabric"
+	"ibrun/internal/poll"
 )
 
 // Message is one message as it came.
 type Message struct {
 	From uint32
 	Body []byte // the receiver's
+}
+
+// driver is what brings messages, and can be made to by a receiver who waits for them: a fabric, or
+// a stream.
+type driver interface {
+	Turn() *poll.Turn
+	Drive()
+	Wake()
+}
+
+// drives is a receiver that drives.
+type drives struct {
+	d    driver
+	from uint32
+	any  bool
 }
 
 // inbox holds what has arrived and was not received yet, in the order of
@@ -219,6 +235,46 @@ func (b *inbox) drivenBy(from uint32, any bool) (d driver, turn <-chan struct{})
 	return nil, nil
 }
 
+// drive brings messages in this goroutine, which has the driver's turn, until
+// something has arrived. The caller holds the lock, which this gives back.
+func (b *inbox) drive(ctx context.Context, e drives) {
+	b.driving = append(b.driving, e)
+	b.mu.Unlock()
+	var stop func() bool
+	if ctx.Done() != nil {
+		stop = context.AfterFunc(ctx, e.d.Wake)
+	}
+	e.d.Drive()
+	if stop != nil {
+		stop()
+	}
+	b.mu.Lock()
+	i := slices.Index(b.driving, e)
+	b.driving = slices.Delete(b.driving, i, i+1)
+	b.mu.Unlock()
+}
+
+// readBy says who brings a peer's messages by a stream; nil: nobody any more.
+func (b *inbox) readBy(from uint32, d driver) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.source(from)
+	if d == nil && b.recent == s.driver {
+		b.recent = nil
+	}
+	s.driver = d
+}
+
+// wakeDrivers lets receivers who drive look again, if what has come may be for them; the caller
+// holds the lock. Who has brought it looks anyway.
+func (b *inbox) wakeDrivers(from uint32, by driver) {
+	for _, e := range b.driving {
+		if e.d != by && (e.any || e.from == from) {
+			e.d.Wake()
+		}
+	}
+}
+
 // wait waits until somebody gives this receiver a message, or the turn. The
 // caller holds the lock, which this gives back.
 func (b *inbox) wait(ctx context.Context, w *waiter) (m Message, done bool, err error) {
@@ -321,6 +377,36 @@ func (s *source) received(e *entry) {
 	if s.taken != nil && e.start == s.start {
 		s.taken(len(e.Body))
 	}
+}
+
+// news is where among the restarts that of a peer is, of which the program has not heard; -1:
+// nowhere.
+func (b *inbox) news(from uint32) int {
+	s := b.from[from]
+	if s == nil || s.news == nil {
+		return -1
+	}
+	return slices.Index(b.restarts, s.news)
+}
+
+// claim takes a restart from the list, and drops what is left of the old start. The caller holds
+// the lock.
+func (b *inbox) claim(i int) *RestartError {
+	err := b.restarts[i]
+	b.restarts = slices.Delete(b.restarts, i, i+1)
+	b.unheard.Store(int32(len(b.restarts)))
+	for _, s := range b.from {
+		if s.news != err {
+			continue
+		}
+		s.news = nil
+		for _, e := range slices.Clone(s.queue) {
+			if e.start != s.start {
+				b.remove(e, s)
+			}
+		}
+	}
+	return err
 }
 
 // lose tells those who wait for one peer that it is gone; what it sent before

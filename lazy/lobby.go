@@ -119,17 +119,3 @@ func origin(s fabric.Stream) (from netip.Prefix, known bool) {
 	from, err := addr.Prefix(bits)
 	return from, err == nil
 }
-
-// expected counts the peers that have this rank's offer and may be about to dial.
-func (t *Table) expected() (n int) {
-	t.fmu.Lock()
-	defer t.fmu.Unlock()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, f := range t.fars {
-		if f.peer.Offering() {
-			n++
-		}
-	}
-	return n
-}

@@ -5,26 +5,11 @@ import (
 	"errors"
 	"io"
 	"net"
-	"os"
-	"sync"
 	"time"
 
 	"ibrun/internal/job"
 	"ibrun/lazy/peer"
 )
-
-// localPeer is a peer on the same node. The agent connects two ranks by a socket pair when one of them asks for it.
-//
-//	new --send--> asked --the agent's answer--> open --end of stream--> closed
-//	new --the agent's answer to the other rank--> open
-type localPeer struct {
-	rank    uint32        // slot of the peer
-	asking  sync.Once     // makes ask send only one request
-	decided sync.Once     // makes only the first call of decide take effect
-	open    chan struct{} // closed when s or err is set
-	s       *stream
-	err     error // error because of which the pair has no stream, or nil
-}
 
 // localPeer returns the peer with the given slot on this node. The first call for a peer creates it.
 func (t *Table) localPeer(rank uint32) *localPeer {
@@ -149,22 +134,63 @@ func (n *localPeer) try(t *Table, m []byte) error {
 	return t.about(n.rank, ended(err))
 }
 
+// failure is why there is no socket to a local peer.
+func (n *localPeer) failure(t *Table) error {
+	if _, restarted := n.err.(*RestartError); restarted {
+		t.in.claimOf(n.rank)
+	}
+	return n.err
+}
+
+// verdict waits until it is known what became of a local peer whose socket has failed, and says it.
+func (n *localPeer) verdict(ctx context.Context, t *Table, failure error) error {
+	if !t.cfg.Restarts {
+		return t.about(n.rank, ended(failure))
+	}
+	if err := t.sinceRestart(n.rank, n.s); err != nil {
+		return err
+	}
+	t.doubt(n)
+	next := t.localPeer(n.rank)
+	next.ask(t)
+	select {
+	case <-next.open:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := t.sinceRestart(n.rank, n.s); err != nil {
+		return err
+	}
+	if next.err != nil {
+		return next.err
+	}
+	return t.about(n.rank, ended(failure))
+}
+
+// doubt asks the agent what has become of a local peer whose socket has ended.
+func (t *Table) doubt(n *localPeer) {
+	t.mu.Lock()
+	current := t.nears[n.rank] == n && !t.closed
+	if current {
+		delete(t.nears, n.rank)
+	}
+	t.mu.Unlock()
+	if current {
+		t.localPeer(n.rank).ask(t)
+	}
+}
+
+// drop ends a local connection: a newer start of the peer counts.
+func (n *localPeer) drop(err error) {
+	if !n.decide(nil, err) && n.s != nil {
+		n.s.fail(err)
+	}
+}
+
 // close closes the socket. Messages that have been written before still arrive.
 func (n *localPeer) close() {
 	n.decide(nil, ErrClosed)
 	if n.s != nil {
 		n.s.fail(net.ErrClosed)
 	}
-}
-
-// ended converts an error of a stream to the cause of a PeerError: ErrEnded if the peer has closed the stream, and
-// errSilent if the stream has timed out. It returns any other error unchanged.
-func ended(err error) error {
-	switch {
-	case errors.Is(err, io.EOF) || isReset(err):
-		return ErrEnded
-	case errors.Is(err, os.ErrDeadlineExceeded): // set by the fabric: slept handles the deadlines of this package
-		return errSilent
-	}
-	return err
 }

@@ -1,6 +1,8 @@
 package lazy
 
 import (
+	"time"
+
 	"ibrun/fabric"
 	"ibrun/internal/job"
 	"ibrun/lazy/peer"
@@ -36,6 +38,46 @@ func (s sink) Accepted(c fabric.Stream) {
 	s.t.readers.Go(func() { s.t.accept(g) })
 }
 
+// accept takes a stream from a stranger, in a goroutine of its own.
+func (t *Table) accept(g *guest) {
+	s := g.stream
+	e, body, err := t.receiveHello(s)
+	t.lobby.leave(g)
+	if err != nil || e.Src >= t.layout().Ranks() || t.isNear(e.Src) {
+		t.count(func(s *sums) { s[job.CountStrangers]++ })
+		s.Close()
+		return
+	}
+	token := peer.Token(body)
+	t.fmu.Lock()
+	defer t.fmu.Unlock()
+	f := t.remotePeer(e.Src)
+	if !f.awaits(token) {
+		s.Close()
+		return
+	}
+	if t.sendHello(s, f.rank, token) != nil {
+		s.Close() // it had to leave the lobby, or hung up; the dialler tries again or gives up
+		return
+	}
+	_ = s.SetDeadline(time.Time{})
+	f.gotStream(s, token)
+}
+
+// expected counts the peers that have this rank's offer and may be about to dial.
+func (t *Table) expected() (n int) {
+	t.fmu.Lock()
+	defer t.fmu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, f := range t.fars {
+		if f.peer.Offering() {
+			n++
+		}
+	}
+	return n
+}
+
 // Broken ends all pairs: the fabric will never work again.
 func (s sink) Broken(err error) {
 	t := s.t
@@ -55,4 +97,35 @@ func (s sink) Broken(err error) {
 		f.kill(err)
 	}
 	t.in.alarm(err)
+}
+
+// Down says that the first network of this rank does not work for now.
+func (s sink) Down(err error) (spared bool) {
+	t := s.t
+	t.fmu.Lock()
+	defer t.fmu.Unlock()
+	if t.stopped || t.secondary == nil {
+		return false
+	}
+	t.firstDown(err)
+	return true
+}
+
+// Up says that it works again.
+func (s sink) Up() {
+	t := s.t
+	t.fmu.Lock()
+	defer t.fmu.Unlock()
+	if t.stopped || t.down == nil {
+		return
+	}
+	t.mu.Lock()
+	t.down = nil
+	t.mu.Unlock()
+	for _, f := range t.remotePeers() {
+		t.step(f, peer.Event{Kind: peer.Recovered})
+	}
+	if t.cfg.Changed != nil {
+		t.cfg.Changed(nil)
+	}
 }

@@ -16,9 +16,6 @@ import (
 	"ibrun/lazy/peer"
 )
 
-// MaxMessage is the length of the longest message in bytes.
-const MaxMessage = 1<<31 - 1
-
 // stream carries whole messages over a reliable stream of bytes, each behind its head.
 type stream struct {
 	conn  fabric.Stream
@@ -40,37 +37,17 @@ type stream struct {
 	peers   uint64 // number of messages that the peer had received when the stream failed
 }
 
-// endMark stands where a length would, as the last word of one direction.
-const endMark = ^uint32(0)
-
-var errEndMark = errors.New("the other side goes back to datagrams")
-
-const (
-	// smallMessage is copied behind its head: that is cheaper than a write of two pieces.
-	smallMessage = 4 << 10
-	// shortHead is the head of a small message, alignedHead that of a longer one.
-	shortHead   = 4
-	alignedHead = 64
-)
-
-// headBytes is the size of a message's head: its length in four bytes, big-endian, and behind that
-// of a longer message zeroes up to a cache line. The kernel copies from and to memory of a user
-// whose offset within a line differs from that of its own at half the rate (decision 0041).
-func headBytes(size int) int {
-	if size <= smallMessage {
-		return shortHead
-	}
-	return alignedHead
-}
-
-// appendHead appends the head of a message.
-func appendHead(b []byte, size int) []byte {
-	b = binary.BigEndian.AppendUint32(b, uint32(size))
-	return append(b, make([]byte, headBytes(size)-shortHead)...)
-}
-
 func newStream(c fabric.Stream, token peer.Token, start uint8) *stream {
 	return &stream{conn: c, token: token, start: start, turn: make(chan struct{}, 1), done: make(chan struct{})}
+}
+
+// keep makes a stream keep what is written to it, if the fabric says what has arrived.
+func (s *stream) keep() (ok bool) {
+	c, ok := s.conn.(fabric.Confirmer)
+	if ok {
+		s.kept = &keeper{conn: c}
+	}
+	return ok
 }
 
 // send writes one message, whose number it returns; 0: it was not begun. The context is honoured
@@ -105,6 +82,33 @@ func acquire(ctx context.Context, turn chan<- struct{}) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// begin is before a message is written; 0: nothing is kept here.
+func (s *stream) begin(m []byte) (number uint64, err error) {
+	if s.kept == nil {
+		return 0, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return 0, s.err
+	}
+	return s.kept.begin(m), nil
+}
+
+// wrote is after it was written. The error: the stream has failed, and the message may be lost.
+func (s *stream) wrote(m []byte) error {
+	if s.kept == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil && !s.kept.holds(s.kept.begun) {
+		return s.err
+	}
+	s.kept.wrote(m)
+	return nil
 }
 
 // write writes one message; the caller owns the turn.
@@ -211,7 +215,58 @@ func (s *stream) try(m []byte) (taken bool, err error) {
 	return true, nil
 }
 
-// isReset reports whether the other side of a socket is gone.
-func isReset(err error) bool {
-	return errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE) || errors.Is(err, io.ErrUnexpectedEOF)
+// writeKept writes what a stream takes at once of a message, which it keeps if that is something.
+// The whole of it, with its head, is in buf.
+func (s *stream) writeKept(m []byte) (n int, err error) {
+	if s.kept == nil {
+		return writeSome(s.conn, s.buf)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return 0, s.err
+	}
+	written, _ := s.kept.conn.Confirmed()
+	n, err = writeSome(s.conn, s.buf)
+	if n > 0 {
+		s.kept.begun++
+		s.kept.add(m, written+uint64(len(s.buf)))
+		_, read := s.kept.conn.Confirmed()
+		s.kept.prune(read)
+	}
+	return n, err
+}
+
+// stop ends a stream whose messages are kept, without a word to the other side.
+func (s *stream) stop(why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept.conn.Abort(why)
+	if s.err == nil {
+		s.err = why
+		close(s.done)
+	}
+}
+
+// resume returns what has not arrived, now that the peer has said how many messages it has.
+func (s *stream) resume(have uint64) [][]byte {
+	s.resumed, s.peers = true, have
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kept.after(have)
+}
+
+// unsure reports whether something that was written may not have arrived.
+func (s *stream) unsure() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, read := s.kept.conn.Confirmed()
+	s.kept.prune(read)
+	return len(s.kept.list) > 0
+}
+
+func (s *stream) holds(number uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kept.holds(number)
 }

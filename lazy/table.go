@@ -7,8 +7,6 @@ package lazy
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -18,99 +16,8 @@ import (
 
 	"ibrun/fabric"
 	"ibrun/internal/job"
-	"ibrun/internal/poll"
 	"ibrun/lazy/peer"
 )
-
-// Errors of the methods of Table that send or receive. These methods also return the error of their context.
-var (
-	// ErrFull is returned by TrySend if the message cannot be accepted without waiting.
-	ErrFull = errors.New("the peer cannot take a message now")
-	// ErrClosed is returned after Close.
-	ErrClosed = errors.New("finalized")
-	// ErrRank is returned for a rank that the job does not have.
-	ErrRank = errors.New("no such rank")
-	// ErrEnded is the cause of a PeerError about a rank that has ended without failing.
-	ErrEnded = errors.New("it has ended")
-	// ErrFailed is the cause of a PeerError about a rank that has failed. It was killed, exited before Finalize
-	// with a code other than 0, or its connection broke.
-	ErrFailed = errors.New("it was lost")
-	// ErrTooLong is returned for a message of more than MaxMessage bytes.
-	ErrTooLong = errors.New("too long")
-)
-
-// errSilent is the cause of a PeerError if the fabric ends a stream because the peer's node has not acknowledged its
-// data in time.
-var errSilent = errors.New("its node acknowledges nothing that is sent by the stream")
-
-// PeerError reports that a peer can no longer be reached.
-type PeerError struct {
-	Rank int // rank of the peer, not its slot
-	Err  error
-}
-
-// about returns an error about the peer with the given slot.
-func (t *Table) about(slot uint32, cause error) *PeerError {
-	return &PeerError{int(t.layout().Rank(job.Slot(slot))), cause}
-}
-
-func (e *PeerError) Error() string { return fmt.Sprintf("rank %d: %v", e.Rank, e.Err) }
-
-// Unwrap returns the cause.
-func (e *PeerError) Unwrap() error { return e.Err }
-
-// Worth says how much a pair of ranks has to send for a stream.
-type Worth = peer.Worth
-
-// Config contains the parameters of a Table.
-type Config struct {
-	Rank     uint32     // slot of this rank
-	Epoch    uint16     // of this rank (job.Epoch)
-	Floor    uint16     // lowest valid epoch of all ranks after a common restart; 0 before the first one
-	Least    uint16     // minimum epoch of peers that run the same program as this rank; 0 means any epoch
-	Layout   job.Layout // at the start; Table.Resized changes it
-	Resolver Resolver
-	Seal     *fabric.Seal // encrypts the packets to other nodes
-	// Open opens the fabric to other nodes. The table calls it at most once, in Reach or for the first message to
-	// another node: some devices take long to open, and many ranks never send to another node. It then calls Opened
-	// with the address of the fabric and with its locks held. Opened may be nil. Open is nil if the job has one
-	// node.
-	Open   func(fabric.Sink) (fabric.Fabric, error)
-	Opened func(fabric.Tuple)
-	// Secondary opens a second fabric together with the first one. The table uses it for peers that only have
-	// Ethernet if the first fabric is not Ethernet. There is no second fabric if Secondary is nil or returns nil.
-	// The table calls SecondaryOpened with the address of the second fabric, before Opened and with its locks
-	// held; the Kind of the address is NONE if there is no second fabric. SecondaryOpened publishes the address,
-	// so that Resolver.AskSecondary of other ranks finds it.
-	Secondary       func(fabric.Sink) fabric.Fabric
-	SecondaryOpened func(fabric.Tuple)
-	// Changed is called when the first of two fabrics has failed, with the error, and with nil when it works again.
-	// The table calls it with its locks held. Changed may be nil.
-	Changed func(failed error)
-	// Worth decides when a pair of ranks moves from datagrams to a stream because of the amount of its data. The
-	// zero value means never. If Packet is 0, the table uses the maximum size of a datagram.
-	Worth Worth
-	// Spin polls a stream before its reader sleeps.
-	Spin poll.Spinner
-	// Streams moves every pair of ranks on different nodes to a stream before its first message.
-	Streams bool
-	// Answer is the time that this node's agent took to answer, or 0 if it is not known. It is the first estimate
-	// of the time in which peers acknowledge packets, because a slow node slows down both.
-	Answer time.Duration
-	// Restarts is set if failed ranks may be restarted, so that the failure of a peer is not final.
-	Restarts bool
-	// Hold is the time that a pair of ranks stays on the second fabric before it tries the first one again. 0 means
-	// 10 s.
-	Hold time.Duration
-	// Bundle is the maximum time that a small message to another node waits for more messages, which are then sent
-	// in the same packet. 0 disables this.
-	Bundle time.Duration
-	// MaxLive is the maximum number of connections over the fabric. If there are more, the table closes the one
-	// that has been idle longest. 0 means 1,024.
-	MaxLive int
-
-	afterStep func(*peer.Peer) // in tests, checks a Peer after each of its steps
-}
 
 // Table sends messages to the other ranks of a job and receives messages from them, for one rank. Its methods may be
 // called from any goroutine. A parameter named rank is a slot.
@@ -186,154 +93,139 @@ func New(cfg Config) *Table {
 	return t
 }
 
+// remotePeer is a peer on another node. Its fields belong to the table's lock of remote peers.
+type remotePeer struct {
+	t        *Table
+	rank     uint32
+	peer     *peer.Peer
+	timer    *time.Timer
+	turn     chan struct{} // capacity 1: senders, one after the other
+	news     chan struct{} // capacity 1: something that the one sender may wait for
+	began    time.Time     // of the first Send; zero when its latency is known
+	used     time.Duration
+	early    int // bytes staged before the pair is connected
+	opens    int
+	up       bool
+	slot     uint64 // its ticket for the handshake under way; 0: none
+	checking bool   // the agent has been asked whether it runs
+
+	suspicion suspicion // not under the lock
+
+	stream *stream // as long as the pair has one
+
+	before    uint64 // Repeated when it took the slot
+	secondary secondary
+	dialing   context.CancelFunc // of the dial under way; nil: none
+	dialToken peer.Token         // of that dial
+	resumes   uint64             // streams that have failed and lost nothing
+	left      time.Time          // when the stream of the second network was to be given up last
+
+	bundle bundle
+
+	limbo bool  // its stream has ended, and the agent was asked what became of it
+	runs  int   // answers since then that it runs
+	alarm bool  // if it does, a receiver of any rank has to know of the stream
+	why   error // the stream has ended
+
+	failures int   // so far
+	err      error // the last one
+	reported int   // failures that some Send, Flush or Finalize has returned
+	dead     error // it can never work again
+	departed bool  // its rank is not of the job any more, and another may get its number
+}
+
+// localPeer is a peer on the same node. The agent connects two ranks by a socket pair when one of them asks for it.
+//
+//	new --send--> asked --the agent's answer--> open --end of stream--> closed
+//	new --the agent's answer to the other rank--> open
+type localPeer struct {
+	rank    uint32        // slot of the peer
+	asking  sync.Once     // makes ask send only one request
+	decided sync.Once     // makes only the first call of decide take effect
+	open    chan struct{} // closed when s or err is set
+	s       *stream
+	err     error // error because of which the pair has no stream, or nil
+}
+
+// way is how a table comes to its fabric: once, and perhaps late.
+type way struct {
+	once   sync.Once
+	opened atomic.Pointer[fabric.Tuple]
+	err    error
+}
+
+// batch is the datagrams of one step of a peer that go to the fabric together: all as long as the
+// first, but for the last.
+type batch struct {
+	b      []byte
+	remote *remotePeer
+	to     fabric.Tuple
+	size   int  // of the first
+	count  int  // 0: there is none
+	closed bool // the last one is shorter
+}
+
+// bundle is small messages to one peer that wait to go in one packet, each behind its length in two
+// bytes, big-endian. It leaves when it is full, when its first message has waited for as long as it
+// may, and before anything else goes to that peer. The lock of remote peers guards it.
+type bundle struct {
+	body  []byte
+	count int
+	since time.Duration // its first message came, by the table's clock
+	timer *time.Timer   // nil: there was none yet
+	armed bool          // it runs
+}
+
+// drop forgets it.
+func (b *bundle) drop() { b.body, b.count = nil, 0 }
+
+// secondary is the second address of a peer, which is an Ethernet address. Ranks that only have Ethernet use it if the
+// first address of the peer is of another kind. Ranks with two fabrics use it while their first fabric is down.
+type secondary struct {
+	tuple fabric.Tuple // its Kind is NONE if the peer has no second fabric
+	epoch uint16       // epoch of the peer with this address; 0 if the address is not known
+	asked uint16       // epoch of the peer for which the agent has been asked; 0 if no question is open
+}
+
+// waitingRemote is a peer about which the agent has been asked. The fields least and fresh are the arguments of
+// Resolver.AskBlock.
+type waitingRemote struct {
+	*remotePeer
+	least uint16
+	fresh bool
+}
+
+// queued is an answer of the agent that its peer has not got yet.
+type queued struct {
+	remote *remotePeer
+	ev     peer.Event
+}
+
+// layout is how the ranks of the job lie on nodes now.
+func (t *Table) layout() *job.Layout { return t.of.Load() }
+
 // isNear reports whether a rank runs on this node. It returns true for this rank itself.
 func (t *Table) isNear(rank uint32) bool { return rank >= t.first && rank-t.first < t.locals }
-
-// check returns an error if the job has no such rank, if m is too long, or if the table is closed.
-func (t *Table) check(rank uint32, m []byte) error {
-	if rank >= t.layout().Ranks() {
-		return fmt.Errorf("rank %d of 0 to %d: %w", rank, t.layout().Ranks()-1, ErrRank)
-	}
-	if len(m) > MaxMessage {
-		return fmt.Errorf("message of %d bytes, at most %d: %w", len(m), MaxMessage, ErrTooLong)
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return ErrClosed
-	}
-	return nil
-}
-
-// checkSend is like check, but also returns a *RestartError if rank was restarted and the program has not been told
-// yet. So no message reaches a restarted rank before the program knows of the restart.
-func (t *Table) checkSend(rank uint32, m []byte) error {
-	if err := t.check(rank, m); err != nil {
-		return err
-	}
-	return t.in.claimOf(rank)
-}
-
-// Send sends m to a rank. When it returns, it has copied or written m, and the caller may reuse m. Messages from one
-// sender to one receiver arrive exactly once and in order. After ctx is done, Send returns the error of ctx, unless it
-// has already written a part of a long message. A *PeerError means that the rank cannot be reached any more. Messages
-// that earlier calls have accepted may be lost, too.
-func (t *Table) Send(ctx context.Context, rank uint32, m []byte) error {
-	if err := t.checkSend(rank, m); err != nil {
-		return err
-	}
-	t.sent(m)
-	switch {
-	case rank == t.cfg.Rank:
-		t.in.put(Message{rank, append([]byte(nil), m...)}, 0)
-		return nil
-	case t.isNear(rank):
-		return t.localPeer(rank).send(ctx, t, m)
-	}
-	if err := t.Reach(); err != nil {
-		return t.about(rank, err)
-	}
-	return t.remotePeer(rank).send(ctx, m)
-}
-
-// TrySend is like Send, but does not wait for the other rank. It returns ErrFull if it cannot accept the message now.
-// If there is no connection yet, TrySend starts to connect. It may wait for Reach.
-func (t *Table) TrySend(rank uint32, m []byte) (err error) {
-	if err := t.checkSend(rank, m); err != nil {
-		return err
-	}
-	switch {
-	case rank == t.cfg.Rank:
-		t.in.put(Message{rank, append([]byte(nil), m...)}, 0)
-	case t.isNear(rank):
-		err = t.localPeer(rank).try(t, m)
-	default:
-		if err = t.Reach(); err != nil {
-			return t.about(rank, err)
-		}
-		err = t.remotePeer(rank).try(m)
-	}
-	if err == nil {
-		t.sent(m)
-	}
-	return err
-}
-
-// sent counts a message that Send or TrySend accepts.
-func (t *Table) sent(m []byte) {
-	t.count(func(s *sums) { s[job.CountMessages]++; s[job.CountBytes] += uint64(len(m)) })
-}
-
-// Recv waits for the next message from any rank. If no message is queued, it returns each of these errors once: a
-// *PeerError if messages to a rank were lost, because it did not answer for 30 s or because the device failed; a
-// *PeerError for each call of Failed; and a *RestartError for each rank that was restarted. Lost messages are an error
-// of Recv because the rank may wait for them forever, and this rank for its reply.
-func (t *Table) Recv(ctx context.Context) (Message, error) { return t.in.take(ctx, 0, true) }
-
-// Failed records that a rank has failed in a job that continues after failures. One call of Recv that finds no message
-// returns a *PeerError about it.
-func (t *Table) Failed(rank uint32) { t.in.failed(t.about(rank, ErrFailed)) }
-
-// Acknowledge discards the failures that Failed has recorded and Recv has not returned yet.
-func (t *Table) Acknowledge() { t.in.acknowledge() }
-
-// RecvFrom waits for the next message from one rank. If that rank has ended or cannot be reached any more, RecvFrom
-// returns a *PeerError after all messages that have arrived from it.
-func (t *Table) RecvFrom(ctx context.Context, rank uint32) (Message, error) {
-	if err := t.check(rank, nil); err != nil {
-		return Message{}, err
-	}
-	if !t.isFar(rank) {
-		return t.in.take(ctx, rank, false)
-	}
-	if err := t.Reach(); err != nil {
-		return Message{}, t.about(rank, err)
-	}
-	f := t.remotePeer(rank)
-	f.suspicion.begin(time.Since(t.began))
-	m, err := t.in.take(ctx, rank, false)
-	f.suspicion.end()
-	return m, err
-}
 
 // isFar reports whether a rank runs on another node, so that messages to it use the fabric.
 func (t *Table) isFar(rank uint32) bool { return rank != t.cfg.Rank && !t.isNear(rank) }
 
-// Free lets the table reuse the memory of a received message. The caller must not use m afterwards. Calling Free is
-// optional.
-func (t *Table) Free(m []byte) { t.memory.put(m) }
+// nodeOf returns the index of the node on which a rank runs. rank is a slot.
+func (t *Table) nodeOf(rank uint32) uint32 { return uint32(t.layout().NodeOf(job.Slot(rank))) }
 
-// Warm starts to connect to the given ranks, so that their first messages are faster. It does not wait for the
-// connections.
-func (t *Table) Warm(ranks ...uint32) error {
-	for _, r := range ranks {
-		if err := t.check(r, nil); err != nil {
-			return err
-		}
-		switch {
-		case r == t.cfg.Rank:
-		case t.isNear(r):
-			t.localPeer(r).ask(t)
-		case t.Tuple().Kind == fabric.NONE:
-			t.apart(func() {
-				if t.Reach() == nil {
-					t.remotePeer(r).warm()
-				}
-			})
-		default:
-			t.remotePeer(r).warm()
-		}
-	}
-	return nil
+// about returns an error about the peer with the given slot.
+func (t *Table) about(slot uint32, cause error) *PeerError {
+	return &PeerError{int(t.layout().Rank(job.Slot(slot))), cause}
 }
 
-// apart runs f in a goroutine that Close waits for. After Close it does nothing.
-func (t *Table) apart(f func()) {
-	t.fmu.Lock()
-	defer t.fmu.Unlock()
-	if !t.stopped {
-		t.readers.Go(f)
-	}
+// floor is the least epoch of a rank that counts; the caller holds the lock of the maps.
+func (t *Table) floor(rank uint32) uint16 { return max(t.floors[rank], t.cfg.Floor) }
+
+// start is the start of a rank that counts.
+func (t *Table) start(rank uint32) uint8 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return job.StartOf(t.floor(rank))
 }
 
 // count calls f with the counters locked, so that f can change them.
@@ -351,57 +243,58 @@ func (t *Table) latency(d time.Duration) {
 	t.stats.Unlock()
 }
 
-// Tally returns the current values of the counters of this rank, with those of its fabric.
-func (t *Table) Tally() job.Tally {
-	t.fmu.Lock()
-	defer t.fmu.Unlock()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.stats.Lock()
-	defer t.stats.Unlock()
-	tally := job.Tally{Sum: t.stats.sums, Latency: t.stats.latency}
-	tally.Sum[job.CountRanks] = 1
-	tally.Sum[job.CountDatagrams], tally.Sum[job.CountRejects] = t.datagrams, t.rejects
-	tally.Sum[job.CountAddressBytes] += t.handshakes
-	for _, f := range t.fars {
-		tally.Sum[job.CountRetransmits] += f.peer.Counts().Resent
+// by is the way to an address.
+func (t *Table) by(to fabric.Tuple) fabric.Fabric {
+	if t.secondary != nil && to.Kind.Ethernet() {
+		return t.secondary
 	}
-	if f, ok := t.fabric.(fabric.Counter); ok {
-		c := f.Counted()
-		tally.Sum[job.CountDatagramPairs] += c.DatagramPairs
-		tally.Sum[job.CountStreamPairs] += c.StreamPairs
-		tally.Sum[job.CountSparePairs] += c.SparePairs
-		tally.Sum[job.CountCold] += c.ColdPairs
-		tally.Sum[job.CountStrangers] += c.Strangers
-		tally.Sum[job.CountPinned] += c.Pinned
-		tally.Sum[job.CountOpening] += uint64(c.Opening.Microseconds())
-	}
-	return tally
+	return t.fabric
 }
 
-// Close closes all connections and the fabric. Blocked calls return ErrClosed. Messages that have not been flushed may
-// be lost. Close returns the errors of closing the fabrics. Later calls return nil.
-func (t *Table) Close() error {
-	t.mu.Lock()
-	if t.closed {
-		t.mu.Unlock()
-		return nil
+// mtu is what every peer's packets may have.
+func (t *Table) mtu() int {
+	most := t.fabric.MTU()
+	if t.secondary != nil {
+		most = min(most, t.secondary.MTU())
 	}
-	t.closed = true
-	nears := slices.Collect(maps.Values(t.nears))
-	t.mu.Unlock()
-	t.fmu.Lock()
-	t.stopped = true
-	t.fmu.Unlock()
-	t.stop()
-	t.in.close(ErrClosed)
-	for _, n := range nears {
-		n.close()
-	}
-	for _, f := range t.remotePeers() {
-		f.end()
-	}
-	err := t.way.close(t)
-	t.readers.Wait()
-	return err
+	return most - fabric.Overhead
 }
+
+// Tuple is where other nodes reach this rank, once the way there is open.
+func (t *Table) Tuple() fabric.Tuple {
+	if tuple := t.way.opened.Load(); tuple != nil {
+		return *tuple
+	}
+	return fabric.Tuple{Kind: fabric.NONE}
+}
+
+func (t *Table) remotePeers() []*remotePeer {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Collect(maps.Values(t.fars))
+}
+
+func (f *remotePeer) notify() {
+	select {
+	case f.news <- struct{}{}:
+	default:
+	}
+}
+
+// waitNews waits until notify is called or ctx ends. It releases the lock of remote peers while it waits.
+func (f *remotePeer) waitNews(ctx context.Context) error {
+	f.t.fmu.Unlock()
+	defer f.t.fmu.Lock()
+	select {
+	case <-f.news:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// busy reports whether a sender is at work: one that comes later finds what was decided.
+func (f *remotePeer) busy() bool { return len(f.turn) > 0 }
+
+// isSecond reports whether a stream is of the second network, which is the lowest bit of its token.
+func isSecond(token peer.Token) bool { return token[len(token)-1]&1 == 1 }

@@ -2,18 +2,9 @@ package lazy
 
 import (
 	"errors"
-	"sync"
-	"sync/atomic"
 
 	"ibrun/fabric"
 )
-
-// way is how a table comes to its fabric: once, and perhaps late.
-type way struct {
-	once   sync.Once
-	opened atomic.Pointer[fabric.Tuple]
-	err    error
-}
 
 // Reach opens the way to other nodes if it is not open yet, and waits for that.
 // Its error is that of every later call too.
@@ -63,23 +54,6 @@ func (t *Table) openSecondary() {
 	}
 }
 
-// by is the way to an address.
-func (t *Table) by(to fabric.Tuple) fabric.Fabric {
-	if t.secondary != nil && to.Kind.Ethernet() {
-		return t.secondary
-	}
-	return t.fabric
-}
-
-// mtu is what every peer's packets may have.
-func (t *Table) mtu() int {
-	most := t.fabric.MTU()
-	if t.secondary != nil {
-		most = min(most, t.secondary.MTU())
-	}
-	return most - fabric.Overhead
-}
-
 // Wanted opens the way in the background: another node asks for this rank. Why
 // it cannot be opened, those who send will hear, and failed now. False: it is
 // open already.
@@ -95,12 +69,13 @@ func (t *Table) Wanted(failed func(error)) bool {
 	return true
 }
 
-// Tuple is where other nodes reach this rank, once the way there is open.
-func (t *Table) Tuple() fabric.Tuple {
-	if tuple := t.way.opened.Load(); tuple != nil {
-		return *tuple
+// apart runs f in a goroutine that Close waits for. After Close it does nothing.
+func (t *Table) apart(f func()) {
+	t.fmu.Lock()
+	defer t.fmu.Unlock()
+	if !t.stopped {
+		t.readers.Go(f)
 	}
-	return fabric.Tuple{Kind: fabric.NONE}
 }
 
 // close closes the fabric, or makes sure that it is never opened.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"time"
 
 	"ibrun/fabric"
 	"ibrun/internal/job"
@@ -114,45 +115,45 @@ func (f *remotePeer) lostStream(s *stream, err error) {
 		Kept: kept})
 }
 
-// byStream writes a message to the pair's stream. Not done: it has to go another way.
-func (f *remotePeer) byStream(ctx context.Context, s *stream, m []byte) (done bool, err error) {
-	number, err := s.send(ctx, m)
-	if err == nil {
-		f.t.count(func(s *sums) { s[job.CountStreamed]++ })
-	}
-	if err == nil || ctx.Err() != nil && number == 0 {
-		f.t.fmu.Lock()
-		f.drained() // the kernel has it; there is no acknowledgement to wait for
-		f.t.restIfCrowded()
-		f.t.fmu.Unlock()
-		return true, err
-	}
-	f.t.fmu.Lock()
-	defer f.t.fmu.Unlock()
-	f.lostStream(s, err)
-	if s.kept != nil {
-		return f.resumed(ctx, s, number)
-	}
-	return true, f.verdict(ctx, s)
-}
+// dialTime is how long a stream may take to come up before datagrams do its work.
+const dialTime = 10 * time.Second
 
-// verdict waits until it is known what became of a peer whose stream has failed, and says it. The
-// caller holds the lock of remote peers.
-func (f *remotePeer) verdict(ctx context.Context, s *stream) error {
-	t := f.t
-	for f.limbo && !t.stopped {
-		if err := f.waitNews(ctx); err != nil {
-			return err
+// dial opens the stream in a goroutine of its own.
+func (t *Table) dial(f *remotePeer, token peer.Token, offer []byte) {
+	to := f.peer.Address()
+	ctx, cancel := context.WithTimeout(t.ctx, dialTime)
+	f.dialing, f.dialToken = cancel, token
+	t.readers.Go(func() {
+		defer cancel()
+		var s fabric.Stream
+		var err error
+		if t.secondary != nil {
+			to, err = f.dialAddress(ctx, token)
 		}
-	}
-	if err := t.sinceRestart(f.rank, s); err != nil {
-		return err
-	}
-	return f.dead
+		if err == nil {
+			s, err = t.connect(ctx, f, to, offer, token)
+		}
+		t.fmu.Lock()
+		defer t.fmu.Unlock()
+		if f.dialToken == token {
+			f.dialing = nil
+		}
+		late := !f.awaits(token) // another attempt has begun, or none is wanted
+		switch {
+		case late && err == nil:
+			s.Close()
+		case late:
+		case err != nil:
+			t.step(f, peer.Event{Kind: peer.DialFailed, Token: token, Why: err})
+		default:
+			f.gotStream(s, token)
+		}
+	})
 }
 
-// busy reports whether a sender is at work: one that comes later finds what was decided.
-func (f *remotePeer) busy() bool { return len(f.turn) > 0 }
-
-// rest closes the connection if it is idle; a stream is given up first.
-func (f *remotePeer) rest() { f.t.step(f, peer.Event{Kind: peer.Rest, Busy: f.busy()}) }
+// moved ends a dial on the first network when the pair goes by the second one.
+func (f *remotePeer) moved() {
+	if f.peer.Secondary() && f.dialing != nil && !isSecond(f.dialToken) {
+		f.dialing()
+	}
+}

@@ -1,0 +1,191 @@
+package lazy
+
+import (
+	"maps"
+	"slices"
+
+	"ibrun/fabric"
+	"ibrun/internal/job"
+	"ibrun/lazy/peer"
+)
+
+// Answered handles the agent's answer to Resolver.AskBlock. rank and fresh are those of the question. encoded is the
+// encoded block; if there is none, failure is ErrEnded, ErrFailed or ErrRank. Answered resolves every waiting peer of
+// the node whose address the block has. For the remaining peers it asks again.
+func (t *Table) Answered(rank uint32, fresh bool, encoded []byte, failure error) {
+	t.fmu.Lock()
+	defer t.fmu.Unlock()
+	if t.stopped || rank >= t.layout().Ranks() {
+		return
+	}
+	t.count(func(s *sums) { s[job.CountAddressBytes] += uint64(len(encoded)) })
+	node := t.nodeOf(rank)
+	var block *fabric.Block
+	if failure == nil {
+		b, err := fabric.ParseBlock(encoded)
+		if err != nil || b.Node != node {
+			return
+		}
+		block, t.blocks[node] = b, b
+	}
+	if block == nil {
+		t.in.lose(rank, t.about(rank, failure))
+	}
+	if fresh && t.isFar(rank) {
+		f := t.remotePeer(rank)
+		f.checking = false
+		if f.limbo && (block == nil || !t.isNewer(block, rank)) {
+			f.conclude(failure)
+		}
+	}
+	waiting := t.asking[node]
+	delete(t.asking, node)
+	for _, w := range waiting {
+		runs := fresh && w.rank == rank
+		if block != nil {
+			if tuple, epoch, ok := block.Tuple(w.rank); ok && epoch >= w.least && (!w.fresh || runs) {
+				t.resolved(w.remotePeer, tuple, epoch, runs)
+				t.openReady()
+				continue
+			}
+		} else if w.rank == rank {
+			t.step(w.remotePeer, peer.Event{Kind: peer.Unresolved, Cause: causeOf(failure)})
+			continue
+		}
+		t.asking[node] = append(t.asking[node], w)
+		if !w.fresh || runs {
+			t.ask(w) // w has not been sent yet, or the agent's answer lacks the requested epoch
+		}
+	}
+}
+
+// isNewer reports whether rank has been restarted more often according to b than this table knows.
+func (t *Table) isNewer(b *fabric.Block, rank uint32) bool {
+	_, epoch, _ := b.Tuple(rank)
+	return job.StartOf(epoch) > t.start(rank)
+}
+
+// causeOf returns the cause of an Unresolved event for the failure that the agent has answered. It returns peer.Broken
+// for any error other than ErrEnded and ErrRank.
+func causeOf(failure error) peer.Cause {
+	switch failure {
+	case ErrEnded:
+		return peer.Exited
+	case ErrRank:
+		return peer.NoRank
+	}
+	return peer.Broken
+}
+
+// AnsweredSecondary handles the agent's answer to Resolver.AskSecondary. encoded is the encoded tuple of the second
+// address; if there is none, failure is ErrEnded, ErrFailed or ErrRank.
+func (t *Table) AnsweredSecondary(rank uint32, encoded []byte, failure error) {
+	t.fmu.Lock()
+	defer t.fmu.Unlock()
+	if t.stopped || rank >= t.layout().Ranks() || !t.isFar(rank) {
+		return
+	}
+	f := t.remotePeer(rank)
+	epoch := f.secondary.asked
+	if epoch == 0 {
+		return
+	}
+	f.secondary.asked = 0
+	if failure != nil {
+		t.in.lose(rank, t.about(rank, failure))
+		t.step(f, peer.Event{Kind: peer.Unresolved, Cause: causeOf(failure)})
+		return
+	}
+	t.count(func(s *sums) { s[job.CountAddressBytes] += uint64(len(encoded)) })
+	tuple, _, err := fabric.ParseTuple(encoded)
+	if err != nil {
+		tuple = fabric.Tuple{Kind: fabric.NONE}
+	}
+	f.secondary.tuple, f.secondary.epoch = tuple, epoch
+	if t.fabric.Tuple().Kind.Ethernet() {
+		if first, at, ok := t.known(rank, epoch); ok {
+			t.resolved(f, first, at, false)
+			t.openReady()
+		}
+		return
+	}
+	t.step(f, peer.Event{Kind: peer.SecondaryFound, Tuple: tuple})
+	if tuple.Kind == fabric.NONE && t.down != nil {
+		f.kill(t.down)
+		t.in.alarm(f.dead)
+	}
+}
+
+// Restarted says that a rank counts from an epoch on. Known: the program knows of it, since it has
+// joined the job afterwards.
+func (t *Table) Restarted(rank uint32, epoch uint16, known bool) {
+	t.fmu.Lock()
+	defer t.fmu.Unlock()
+	if t.stopped || rank >= t.layout().Ranks() || rank == t.cfg.Rank {
+		return
+	}
+	t.renew(rank, epoch, known)
+	t.mu.Lock()
+	f := t.fars[rank]
+	t.mu.Unlock()
+	if f != nil {
+		t.step(f, peer.Event{Kind: peer.Floor, Epoch: epoch})
+	}
+}
+
+// Resized takes a layout with fewer or more nodes at its end. What is known of all other ranks
+// stays. Ranks that have left are forgotten, but for messages that wait to be received. Start is
+// that of ranks that come: above 0 if others had their numbers before.
+func (t *Table) Resized(l job.Layout, start uint8) {
+	t.fmu.Lock()
+	defer t.fmu.Unlock()
+	if t.stopped {
+		return
+	}
+	old := t.layout()
+	t.of.Store(&l)
+	t.forget(l)
+	for rank := old.Ranks(); rank < l.Ranks() && start > 0; rank++ {
+		t.in.discard(rank)
+		t.renew(rank, job.Epoch(start, 1), true)
+	}
+}
+
+// forget drops all that is known of ranks that a layout does not have; the caller holds the lock of
+// remote peers.
+func (t *Table) forget(l job.Layout) {
+	t.mu.Lock()
+	var left []*remotePeer
+	for _, rank := range slices.Sorted(maps.Keys(t.fars)) {
+		if rank >= l.Ranks() {
+			left = append(left, t.fars[rank])
+			delete(t.fars, rank)
+		}
+	}
+	t.mu.Unlock()
+	for _, f := range left {
+		f.timer.Stop()
+		f.suspicion.timer.Stop()
+		t.early -= f.early
+		f.early, f.departed = 0, true
+		f.down()
+		f.close(nil)
+		f.dead = t.about(f.rank, ErrRank)
+		f.notify()
+	}
+	t.ready = slices.DeleteFunc(t.ready, func(q queued) bool { return q.remote.departed })
+	beyond := func(node uint32) bool { return node >= l.Nodes() }
+	maps.DeleteFunc(t.blocks, func(node uint32, _ *fabric.Block) bool { return beyond(node) })
+	maps.DeleteFunc(t.asking, func(node uint32, _ []waitingRemote) bool { return beyond(node) })
+	t.openReady()
+}
+
+// discard drops the messages of a peer that were not received.
+func (b *inbox) discard(from uint32) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.source(from)
+	for _, e := range slices.Clone(s.queue) {
+		b.remove(e, s)
+	}
+}
