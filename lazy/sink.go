@@ -99,6 +99,9 @@ func (s sink) Broken(err error) {
 	t.in.alarm(err)
 }
 
+// A rank with two networks goes on by the second one while the first does not work
+// (docs/dev/decisions/0023-second-network.md).
+
 // Down says that the first network of this rank does not work for now.
 func (s sink) Down(err error) (spared bool) {
 	t := s.t
@@ -127,5 +130,30 @@ func (s sink) Up() {
 	}
 	if t.cfg.Changed != nil {
 		t.cfg.Changed(nil)
+	}
+}
+
+// firstDown takes all pairs to the second network. The caller holds the lock of remote peers.
+func (t *Table) firstDown(err error) {
+	first := t.down == nil
+	t.mu.Lock()
+	t.down = err
+	t.mu.Unlock()
+	for _, f := range t.remotePeers() {
+		t.step(f, peer.Event{Kind: peer.Down})
+		f.leaveFirst(err)
+	}
+	if first && t.cfg.Changed != nil {
+		t.cfg.Changed(err)
+	}
+}
+
+// leaveFirst ends what a pair has under way on the first network.
+func (f *remotePeer) leaveFirst(why error) {
+	if s := f.stream; s != nil && s.kept != nil {
+		f.t.step(f, peer.Event{Kind: peer.Lost, Token: s.token, Why: why, Kept: true})
+	}
+	if f.dialing != nil && !isSecond(f.dialToken) {
+		f.dialing()
 	}
 }

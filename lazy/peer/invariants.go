@@ -5,16 +5,16 @@ import "fmt"
 // Check returns an error that names the first invariant of Peer or of upgrade that does not hold. Tests call it after
 // each Step.
 func (p *Peer) Check() error {
+	open, awaited, named := p.isOpen(), p.retry.at != never, p.token != Token{}
 	for i, holds := range [...]bool{
-		(p.win != nil) == p.isOpen(),
+		(p.win != nil) == open,
 		p.known || p.state < Wait,
 		p.state != Idle || p.pending == 0 && !p.warm,
-		p.awaits(),
+		p.state == Resolving || awaited == (p.state != Idle && (p.state != Up || p.pending > 0)),
 		p.accounts(),
 		!p.dual() || !p.path.down || p.Secondary(),
-		p.up == p.isOpen(),
 		p.at[stream].region() == stream && p.at[outgoing].region() == outgoing && p.at[incoming].region() == incoming,
-		p.named(),
+		named == (p.at[stream] > wanted) || p.at[stream] == offered && p.offer == nil,
 		p.at[stream] > accepted || !p.Sending() && !p.Reading(),
 		p.at[stream] > barred || (p.at[stream] == barred) == (p.failures >= attempts),
 		!p.leaves || !p.peerLeaves || p.at[stream] >= left,
@@ -24,23 +24,6 @@ func (p *Peer) Check() error {
 		}
 	}
 	return nil
-}
-
-// isOpen reports whether the connection is open.
-func (p *Peer) isOpen() bool { return p.state == Up || p.state == Closing }
-
-// awaits is invariant 4.
-func (p *Peer) awaits() bool {
-	awaited := p.retry.at != never
-	switch p.state {
-	case Idle:
-		return !awaited
-	case Resolving:
-		return true
-	case Up:
-		return awaited == (p.pending > 0)
-	}
-	return awaited
 }
 
 // accounts is invariant 5.
@@ -58,10 +41,4 @@ func (p *Peer) accounts() bool {
 		}
 	}
 	return messages == p.pending && bytes == p.unackedBytes
-}
-
-// named is invariant 9. An offer that is being made has no token yet.
-func (p *Peer) named() bool {
-	named := p.token != Token{}
-	return named == (p.at[stream] > wanted) || p.at[stream] == offered && p.offer == nil
 }

@@ -51,9 +51,8 @@ type Config struct {
 //  5. The messages that are not acknowledged are those in the queue and those that end in the window. The bytes are
 //     theirs.
 //  6. While the first network is down, the number of the path is odd.
-//  7. The connection is open for the upgrade exactly if it is open.
 type Peer struct {
-	upgrade // 7
+	upgrade
 
 	cfg   Config
 	now   time.Duration
@@ -260,6 +259,9 @@ func (p *Peer) follow() {
 		p.acknowledge(0)
 	}
 }
+
+// isOpen reports whether the connection is open.
+func (p *Peer) isOpen() bool { return p.state == Up || p.state == Closing }
 
 func (p *Peer) want() input {
 	if p.known {

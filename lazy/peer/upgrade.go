@@ -9,27 +9,26 @@ import (
 // messages, once and in the order of the messages of the pair. docs/dev/upgrade.md is generated from the table that is
 // executed here. An upgrade keeps these invariants:
 //
-//  8. Each region is in a state of its own.
-//  9. There is a token exactly if an attempt has one or there is a stream.
-//  10. Neither rank moves its direction before both have the stream.
-//  11. An upgrade is barred exactly if all attempts have failed.
-//  12. Both ranks have sent LEAVE only while the stream is being given up or has failed.
+//  7. Each region is in a state of its own.
+//  8. There is a token exactly if an attempt has one or there is a stream. An offer that is being made has none yet.
+//  9. Neither rank moves its direction before both have the stream.
+//  10. An upgrade is barred exactly if all attempts have failed.
+//  11. Both ranks have sent LEAVE only while the stream is being given up or has failed.
 type upgrade struct {
 	pair *Peer
-	at   [regions]upgradeState // 8, 10
+	at   [regions]upgradeState // 7, 9
 
-	token    Token  // 9: of the stream that there is, or is to be; zero: none
+	token    Token  // 8: of the stream that there is, or is to be; zero: none
 	offer    []byte // of this rank, which goes with the token
-	failures int    // 11: attempts that have failed since the connection was opened
+	failures int    // 10: attempts that have failed since the connection was opened
 	why      error  // the last failure
-	up       bool   // the connection is open
 	asked    asking
 	bulk     bool // the window was full: datagrams do not suffice
 	worth    worth
 
 	kept        bool   // what is written to the stream is kept until it has arrived
-	leaves      bool   // 12: LEAVE was sent, and not answered with STAY
-	peerLeaves  bool   // 12: LEAVE was received
+	leaves      bool   // 11: LEAVE was sent, and not answered with STAY
+	peerLeaves  bool   // 11: LEAVE was received
 	resumed     bool   // RESUME was received
 	have, peers uint64 // messages that have come by the stream: to us, and to the peer as it says
 }
@@ -124,11 +123,11 @@ func (u *upgrade) Route(size int, now time.Duration) Verdict {
 	if u.at[stream] == barred {
 		return ByDatagram
 	}
-	u.bulk = u.bulk || u.up && u.pair.Room() < size
+	u.bulk = u.bulk || u.pair.isOpen() && u.pair.Room() < size
 	must := size > LongMessage || u.pair.cfg.Always
 	// If datagrams could carry the message, a stream is worth its cost in two cases: the window is too small for the
 	// waiting data (bulk), or the pair has sent enough data recently.
-	needs := must || !u.Draining() && u.up && (u.worth.reached(u.pair.cfg.Worth, size, now) || u.bulk)
+	needs := must || !u.Draining() && u.pair.isOpen() && (u.worth.reached(u.pair.cfg.Worth, size, now) || u.bulk)
 	switch {
 	case !needs:
 		return ByDatagram
@@ -164,7 +163,7 @@ func (u *upgrade) send(kind controlKind, rest string) {
 // ask sends WANT or OFFER, in this connection or in the next.
 func (u *upgrade) ask() {
 	u.asked = askStaged
-	if u.up {
+	if u.pair.isOpen() {
 		u.asked = askSent
 	}
 	if u.pair.cfg.Dials {

@@ -26,7 +26,7 @@ type machine struct {
 // given makes a machine, of a rank that dials or offers, whose connection is open.
 func given(t *testing.T, dials bool) *machine {
 	m := &machine{New(Config{Dials: dials}), t}
-	m.state, m.known, m.win, m.mtu = Up, true, newWindow(ring), m.cfg.MTU
+	m.known, m.mtu = true, m.cfg.MTU
 	return m.hears(Opened)
 }
 
@@ -36,7 +36,7 @@ func (m *machine) does(do func(), want ...string) *machine {
 	m.scratch.effects = nil
 	staged := m.queue.len()
 	do()
-	var controls, wanted, wantedControls []string
+	var controls, wantedEffects, wantedControls []string
 	for _, c := range m.queue.list[staged:] {
 		controls = append(controls, controlKind(c.body[0]).String())
 	}
@@ -44,12 +44,12 @@ func (m *machine) does(do func(), want ...string) *machine {
 		if w == strings.ToUpper(w) {
 			wantedControls = append(wantedControls, w)
 		} else {
-			wanted = append(wanted, w)
+			wantedEffects = append(wantedEffects, w)
 		}
 	}
-	require.Equal(m.t, wanted, inWords(m.scratch.effects))
+	require.Equal(m.t, wantedEffects, inWords(m.scratch.effects))
 	require.Equal(m.t, wantedControls, controls)
-	require.True(m.t, m.named())
+	require.Equal(m.t, m.at[stream] > wanted && (m.at[stream] != offered || m.offer != nil), m.token != Token{})
 	return m
 }
 
@@ -65,6 +65,10 @@ func (m *machine) gets(ev Event, want ...string) *machine {
 // hears tells it what has happened to the connection.
 func (m *machine) hears(kind EffectKind, want ...string) *machine {
 	m.t.Helper()
+	m.state, m.win = Idle, nil
+	if kind == Opened {
+		m.state, m.win = Up, newWindow(ring)
+	}
 	return m.does(func() { m.hear(news{kind: kind}, false) }, want...)
 }
 

@@ -173,4 +173,8 @@ var upgradeTable = []upgradeRow{
 }
 
 // upgradeIndex holds the row of each state and of each input of its region.
-var upgradeIndex = indexed(upgradeTable, upgradeStates, upgradeInputs)
+var upgradeIndex [][]*upgradeRow
+
+func init() { // an initializer would refer to itself, since steps apply rows
+	upgradeIndex = indexed(upgradeTable, upgradeStates, upgradeInputs)
+}

@@ -90,18 +90,15 @@ func (u *upgrade) rest(busy bool) {
 func (u *upgrade) hear(n news, busy bool) {
 	switch n.kind {
 	case Opened:
-		u.up = true
 		if u.asked == askStaged {
 			u.asked = askSent
 		}
 	case Closed:
-		u.up = false
 		u.apply(stream, onRested, &upgradeCue{})
 		if u.asked == askSent {
 			u.apply(stream, onUnanswered, &upgradeCue{})
 		}
 	case Failed:
-		u.up = false
 		u.apply(stream, onReset, &upgradeCue{})
 	case Moved:
 		u.apply(stream, onMoved, &upgradeCue{})
@@ -188,66 +185,56 @@ func (u *upgrade) apply(of region, on upgradeInput, c *upgradeCue) {
 			u.send(a, "")
 		case EffectKind:
 			u.pair.emit(Effect{Kind: a})
-		case upgradeStep:
-			steps[a].do(u, c)
+		case *upgradeStep:
+			a.do(u, c)
 		}
 	}
 }
 
 func (u *upgrade) become(of region, s upgradeState) { u.at[of] = s }
 
-// meaning defines a step: its name in docs/dev/upgrade.md, and the function that does it.
-type meaning struct {
-	name string
-	do   func(*upgrade, *upgradeCue)
-}
-
-// steps defines all steps.
-var steps [stepCount]meaning
-
-func init() { // an initializer would refer to itself: stepLeave calls apply, which uses steps
-	steps = [stepCount]meaning{
-		stepAsk:  {"send WANT or OFFER", func(u *upgrade, _ *upgradeCue) { u.ask() }},
-		stepKeep: {"keep offer and token", func(u *upgrade, c *upgradeCue) { u.token, u.offer = c.token, c.offer }},
-		stepDial: {"keep the token, Dial", func(u *upgrade, c *upgradeCue) {
-			u.token = c.token
-			u.pair.emit(Effect{Kind: Dial, Token: c.token, Msg: c.offer})
-		}},
-		stepStream: {"failures 0, Notify", func(u *upgrade, _ *upgradeCue) {
-			u.failures = 0
-			u.pair.emit(Effect{Kind: Notify})
-		}},
-		stepGiveUp: {"failures + 1, send GIVEUP, forget the attempt, Notify", func(u *upgrade, c *upgradeCue) {
-			text := c.why.Error()
-			u.send(controlGiveUp, text[:min(len(text), longestReason)])
-			u.failed(c.why)
-		}},
-		stepFail: {"failures + 1, forget the attempt, Notify", func(u *upgrade, c *upgradeCue) { u.failed(c.why) }},
-		stepBreak: {"Close with the peer's fault", func(u *upgrade, c *upgradeCue) {
-			u.pair.emit(Effect{Kind: Close, Why: c.why})
-		}},
-		stepForget: {"forget token and directions", func(u *upgrade, _ *upgradeCue) { u.forget() }},
-		stepPardon: {"failures 0", func(u *upgrade, _ *upgradeCue) { u.failures, u.why = 0, nil }},
-		stepLeave: {"send LEAVE, our direction marks", func(u *upgrade, c *upgradeCue) {
-			u.send(controlLeave, "")
-			u.leaves = true
-			u.apply(outgoing, onMark, c)
-		}},
-		stepEnd: {"End", func(u *upgrade, c *upgradeCue) { u.pair.emit(Effect{Kind: End, Why: c.why}) }},
-		stepAlarm: {"End with an alarm", func(u *upgrade, c *upgradeCue) {
-			u.pair.emit(Effect{Kind: End, Why: c.why, Alarm: true})
-		}},
-		stepPeers: {"keep what the peer has", func(u *upgrade, c *upgradeCue) { u.resumed, u.peers = true, c.have }},
-		stepResume: {"send RESUME", func(u *upgrade, _ *upgradeCue) {
-			u.send(controlResume, string(binary.BigEndian.AppendUint64(nil, u.have)))
-		}},
-		stepAgain:  {"Again", func(u *upgrade, _ *upgradeCue) { u.pair.emit(Effect{Kind: Again, Have: u.peers}) }},
-		stepLeft:   {"note that the peer leaves", func(u *upgrade, _ *upgradeCue) { u.peerLeaves = true }},
-		stepStayed: {"note that it stays", func(u *upgrade, _ *upgradeCue) { u.leaves = false }},
-		stepLose: {"Lose, if messages are kept", func(u *upgrade, _ *upgradeCue) {
-			if u.kept {
-				u.pair.emit(Effect{Kind: Lose})
-			}
-		}},
-	}
-}
+// The steps of upgradeTable.
+var (
+	stepAsk  = &upgradeStep{"send WANT or OFFER", func(u *upgrade, _ *upgradeCue) { u.ask() }}
+	stepKeep = &upgradeStep{"keep offer and token", func(u *upgrade, c *upgradeCue) { u.token, u.offer = c.token, c.offer }}
+	stepDial = &upgradeStep{"keep the token, Dial", func(u *upgrade, c *upgradeCue) {
+		u.token = c.token
+		u.pair.emit(Effect{Kind: Dial, Token: c.token, Msg: c.offer})
+	}}
+	stepStream = &upgradeStep{"failures 0, Notify", func(u *upgrade, _ *upgradeCue) {
+		u.failures = 0
+		u.pair.emit(Effect{Kind: Notify})
+	}}
+	stepGiveUp = &upgradeStep{"failures + 1, send GIVEUP, forget the attempt, Notify", func(u *upgrade, c *upgradeCue) {
+		text := c.why.Error()
+		u.send(controlGiveUp, text[:min(len(text), longestReason)])
+		u.failed(c.why)
+	}}
+	stepFail  = &upgradeStep{"failures + 1, forget the attempt, Notify", func(u *upgrade, c *upgradeCue) { u.failed(c.why) }}
+	stepBreak = &upgradeStep{"Close with the peer's fault", func(u *upgrade, c *upgradeCue) {
+		u.pair.emit(Effect{Kind: Close, Why: c.why})
+	}}
+	stepForget = &upgradeStep{"forget token and directions", func(u *upgrade, _ *upgradeCue) { u.forget() }}
+	stepPardon = &upgradeStep{"failures 0", func(u *upgrade, _ *upgradeCue) { u.failures, u.why = 0, nil }}
+	stepLeave  = &upgradeStep{"send LEAVE, our direction marks", func(u *upgrade, c *upgradeCue) {
+		u.send(controlLeave, "")
+		u.leaves = true
+		u.apply(outgoing, onMark, c)
+	}}
+	stepEnd   = &upgradeStep{"End", func(u *upgrade, c *upgradeCue) { u.pair.emit(Effect{Kind: End, Why: c.why}) }}
+	stepAlarm = &upgradeStep{"End with an alarm", func(u *upgrade, c *upgradeCue) {
+		u.pair.emit(Effect{Kind: End, Why: c.why, Alarm: true})
+	}}
+	stepPeers  = &upgradeStep{"keep what the peer has", func(u *upgrade, c *upgradeCue) { u.resumed, u.peers = true, c.have }}
+	stepResume = &upgradeStep{"send RESUME", func(u *upgrade, _ *upgradeCue) {
+		u.send(controlResume, string(binary.BigEndian.AppendUint64(nil, u.have)))
+	}}
+	stepAgain  = &upgradeStep{"Again", func(u *upgrade, _ *upgradeCue) { u.pair.emit(Effect{Kind: Again, Have: u.peers}) }}
+	stepLeft   = &upgradeStep{"note that the peer leaves", func(u *upgrade, _ *upgradeCue) { u.peerLeaves = true }}
+	stepStayed = &upgradeStep{"note that it stays", func(u *upgrade, _ *upgradeCue) { u.leaves = false }}
+	stepLose   = &upgradeStep{"Lose, if messages are kept", func(u *upgrade, _ *upgradeCue) {
+		if u.kept {
+			u.pair.emit(Effect{Kind: Lose})
+		}
+	}}
+)

@@ -15,16 +15,10 @@ const upgradeFile = "../../docs/dev/upgrade.md"
 // TestUpgradeTable checks that the table says something about every state of a region and
 // every input of it, once, and why where nothing is done.
 func TestUpgradeTable(t *testing.T) {
-	used := map[upgradeStep]bool{}
 	rows := map[[2]int]int{}
 	for _, r := range upgradeTable {
 		says := len(r.actions) > 0 || r.why != "" || r.inputs[0] == onOver
 		require.True(t, says, "%v, %v is ignored without a reason", r.states, r.inputs)
-		for _, a := range r.actions {
-			if a, ok := a.(upgradeStep); ok {
-				used[a] = true
-			}
-		}
 		for _, s := range r.states {
 			require.Equal(t, r.states[0].region(), s.region())
 			require.Subset(t, inputsOf[s.region()], r.inputs, "%v", s)
@@ -34,7 +28,6 @@ func TestUpgradeTable(t *testing.T) {
 			}
 		}
 	}
-	require.Len(t, used, int(stepCount))
 	for s := range upgradeStates {
 		for _, in := range inputsOf[s.region()] {
 			require.Equal(t, 1, rows[[2]int{int(s), int(in)}], "%v of %q, %v", s, s.region(), in)
@@ -70,8 +63,8 @@ func renderUpgradeRow(r upgradeRow, in upgradeInput) string {
 			what = append(what, "send "+a.String())
 		case EffectKind:
 			what = append(what, effectNames[a])
-		case upgradeStep:
-			what = append(what, steps[a].name)
+		case *upgradeStep:
+			what = append(what, a.name)
 		}
 	}
 	if len(what) == 0 {
@@ -96,4 +89,15 @@ func TestUpgradeStates(t *testing.T) {
 		require.NoError(t, os.WriteFile(upgradeFile, []byte(text+rows), 0o644))
 	}
 	require.Equal(t, renderUpgradeTable(), rows, "go test ./lazy/peer -run TestUpgradeStates -update")
+}
+
+// inputsOf lists the inputs that each region has rows for.
+var inputsOf = [regions][]upgradeInput{
+	stream: {
+		onNeed, onNeedOffer, onWant, onOffer, onOfferMade, onOfferFailed, onConnected, onAccepted, onTaken,
+		onDialFailed, onGiveUp, onUnanswered, onRest, onLeave, onLeaveBusy, onStay, onBothBack, onBroken,
+		onLost, onCut, onResume, onStopped, onResumed, onMoved, onPeerEnded, onTried, onRested, onReset,
+	},
+	outgoing: {onMove, onMark, onReturned, onOver},
+	incoming: {onSwitch, onMissed, onEndMark, onOver},
 }

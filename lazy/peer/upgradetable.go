@@ -116,42 +116,12 @@ func (i upgradeInput) String() string {
 	}[i]
 }
 
-// inputsOf lists the inputs that each region has rows for.
-var inputsOf = [regions][]upgradeInput{
-	stream: {
-		onNeed, onNeedOffer, onWant, onOffer, onOfferMade, onOfferFailed, onConnected, onAccepted, onTaken,
-		onDialFailed, onGiveUp, onUnanswered, onRest, onLeave, onLeaveBusy, onStay, onBothBack, onBroken,
-		onLost, onCut, onResume, onStopped, onResumed, onMoved, onPeerEnded, onTried, onRested, onReset,
-	},
-	outgoing: {onMove, onMark, onReturned, onOver},
-	incoming: {onSwitch, onMissed, onEndMark, onOver},
-}
-
 // upgradeAction is one of the things that a row does: a controlKind, which is sent; an EffectKind, which is emitted as an
-// effect without other fields; or an upgradeStep.
+// effect without other fields; or an *upgradeStep.
 type upgradeAction any
 
-// upgradeStep is an action that a controlKind or an EffectKind alone does not describe. The array steps defines each.
-type upgradeStep uint8
-
-const (
-	stepAsk upgradeStep = iota
-	stepKeep
-	stepDial
-	stepStream
-	stepGiveUp
-	stepFail
-	stepBreak
-	stepForget
-	stepPardon
-	stepLeave
-	stepEnd
-	stepAlarm
-	stepPeers
-	stepResume
-	stepAgain
-	stepLeft
-	stepStayed
-	stepLose
-	stepCount
-)
+// upgradeStep is an action that a controlKind or an EffectKind alone does not describe.
+type upgradeStep struct {
+	name string // in docs/dev/upgrade.md
+	do   func(*upgrade, *upgradeCue)
+}
