@@ -31,7 +31,7 @@ func (c *controlSide) answer(request control.Request, put func(control.Response)
 	case "input":
 		c.input(r)
 	case "ccs":
-		c.loop.root.ccs.ask(r)
+		c.ccs.ask(r)
 	case "grow", "shrink":
 		c.resize(r)
 	case "mpir":
@@ -40,7 +40,7 @@ func (c *controlSide) answer(request control.Request, put func(control.Response)
 		c.answerTool(r)
 	case "end":
 		c.state.Store(2)
-		c.loop.post(core.Interrupted{Signal: uint8(syscall.SIGTERM)})
+		c.events.Interrupted(core.Interrupted{Signal: uint8(syscall.SIGTERM)})
 		r.done("")
 	case "look", "stacks", "signal":
 		c.askRanks(r, ranks)

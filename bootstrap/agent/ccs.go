@@ -22,8 +22,9 @@ import (
 // ccsSide passes CCS requests from clients to a Charm++ program (docs/dev/decisions/0029-charm.md). Only the root has
 // one. It asks the agent of the first process once for the number of PEs, processing elements, of each process.
 type ccsSide struct {
-	loop    *loop
-	last    atomic.Uint32 // ID of the newest request
+	events  controlEvents
+	over    <-chan struct{} // closed when the loop has ended
+	last    atomic.Uint32   // ID of the newest request
 	replies replies[ccsKey, wire.CCSReply]
 
 	mu     sync.Mutex
@@ -44,7 +45,7 @@ func (s *ccsSide) send(rank job.Slot, q ccs.Request, gone <-chan struct{}) ([]by
 	id := s.last.Add(1)
 	reply, forget := s.replies.await(ccsKey{id, rank})
 	defer forget()
-	s.loop.post(core.CCSAsked{CCSRequest: wire.CCSRequest{ID: id, Rank: rank, Request: q}})
+	s.events.CCSAsked(core.CCSAsked{CCSRequest: wire.CCSRequest{ID: id, Rank: rank, Request: q}})
 	select {
 	case m := <-reply:
 		if m.Trouble != "" {
@@ -52,7 +53,7 @@ func (s *ccsSide) send(rank job.Slot, q ccs.Request, gone <-chan struct{}) ([]by
 		}
 		return m.Data, nil
 	case <-gone:
-	case <-s.loop.over:
+	case <-s.over:
 	}
 	return nil, errOver
 }
@@ -140,7 +141,7 @@ const (
 type ccsPort struct {
 	*ccsSide
 	listener *net.TCPListener
-	room     chan struct{}
+	room     chan struct{} // has an element for each client; serve blocks while it is full; never closed
 	keys     ccsKeys
 	warnings atomic.Uint32
 }
@@ -150,7 +151,7 @@ const mostCCSWarnings = 10
 
 func (p *ccsPort) warn(format string, args ...any) {
 	if p.warnings.Add(1) <= mostCCSWarnings {
-		p.loop.post(spawn.Warning{Text: fmt.Sprintf(format, args...)})
+		p.events.Warn(fmt.Sprintf(format, args...))
 	}
 }
 

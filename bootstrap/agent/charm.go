@@ -11,28 +11,42 @@ import (
 	"ibrun/internal/netiface"
 )
 
-// fromCharm handles an event of a program of Charm++, and core.RankDrained of any rank.
-func (l *loop) fromCharm(got any) {
-	switch got := got.(type) {
-	case spawn.CharmRank:
-		if l.charmAt == nil {
-			at := l.datagramAddress()
-			l.charmAt = &at
-		}
-		l.charm.Place(*l.charmAt)
-		l.charm.Expect(got.Rank, got.PEs, got.Prints, got.Resizes)
-	case spawn.CharmBytes:
-		l.obeyCharm(l.charm.Receive(got.Call, got.Bytes))
-	case spawn.CharmClosed:
-		l.obeyCharm(l.charm.Closed(got.Call))
-	case spawn.Muted:
-		l.obeyCharm(l.charm.Muted(got.Rank))
-	case core.RankDrained:
-		if l.charm.Prints(got.Rank) {
-			l.obeyCharm(l.charm.Drained(got.Rank))
-		} else {
-			l.hear(got)
-		}
+// The events below concern the server of Charm++.
+type (
+	charmStarting spawn.CharmRank
+	charmReceived struct {
+		call  uint32
+		bytes []byte
+	}
+	charmClosed uint32
+	charmMuted  job.Slot
+	rankDrained core.RankDrained
+)
+
+func (l *loop) CharmStarting(r spawn.CharmRank)     { l.post(charmStarting(r)) }
+func (l *loop) CharmReceived(call uint32, b []byte) { l.post(charmReceived{call, b}) }
+func (l *loop) CharmClosed(call uint32)             { l.post(charmClosed(call)) }
+func (l *loop) CharmMuted(rank job.Slot)            { l.post(charmMuted(rank)) }
+func (l *loop) RankDrained(ev core.RankDrained)     { l.post(rankDrained(ev)) }
+
+func (e charmStarting) handle(l *loop) {
+	if l.charmAt == nil {
+		at := l.datagramAddress()
+		l.charmAt = &at
+	}
+	l.charm.Place(*l.charmAt)
+	l.charm.Expect(e.Rank, e.PEs, e.Prints, e.Resizes)
+}
+
+func (e charmReceived) handle(l *loop) { l.obeyCharm(l.charm.Receive(e.call, e.bytes)) }
+func (e charmClosed) handle(l *loop)   { l.obeyCharm(l.charm.Closed(uint32(e))) }
+func (e charmMuted) handle(l *loop)    { l.obeyCharm(l.charm.Muted(job.Slot(e))) }
+
+func (e rankDrained) handle(l *loop) {
+	if l.charm.Prints(e.Rank) {
+		l.obeyCharm(l.charm.Drained(e.Rank))
+	} else {
+		l.hear(core.RankDrained(e))
 	}
 }
 

@@ -31,32 +31,27 @@ func (l *loop) startChildren() {
 
 // startChild opens the session to the child e.Child.
 func (l *loop) startChild(e core.StartChild, target remote.Target) {
-	l.openSession(e.Child, func(ctx context.Context) (*remote.Session, core.Event) {
-		s, err := l.starter.Start(ctx, target, func(p remote.Phase) {
-			l.post(core.ChildPhase{Child: e.Child, Phase: string(p), Moment: moment(p)})
+	l.openSession(e.Child, func(ctx context.Context) (*remote.Session, error) {
+		return l.starter.Start(ctx, target, func(p remote.Phase) {
+			l.ChildPhase(core.ChildPhase{Child: e.Child, Phase: string(p), Moment: moment(p)})
 		})
-		if err != nil {
-			return nil, failed(e.Child, err)
-		}
-		return s, nil
 	})
 }
 
-// openSession calls open in a new goroutine, which posts sessionUp, or, if open fails, the event that it returns.
-func (l *loop) openSession(child core.Link, open func(context.Context) (*remote.Session, core.Event)) {
+// openSession calls open in a new goroutine, which reports the outcome to the loop.
+func (l *loop) openSession(child core.Link, open func(context.Context) (*remote.Session, error)) {
 	ctx, cancel := context.WithCancel(l.ctx)
 	l.sessions[child] = &session{cancel: cancel}
 	l.cores.begin()
 	l.helpers.Go(func() {
 		defer l.cores.end()
-		s, failure := open(ctx)
-		if failure != nil {
-			l.post(failure)
-			return
-		}
-		select {
-		case l.events <- sessionUp{child, s}:
-		case <-l.over:
+		s, err := open(ctx)
+		switch {
+		case errors.Is(err, errJoinRefused):
+			l.JoinRefused(core.JoinRefused{Child: child})
+		case err != nil:
+			l.ChildFailed(failed(child, err))
+		case !l.SessionUp(child, s):
 			s.Kill()
 		}
 	})
@@ -88,6 +83,16 @@ func request[T frame.Message](ctx context.Context, l *loop, target remote.Target
 	return s, answer, err
 }
 
+// sessionUp is the event that the session to a child is open.
+type sessionUp struct {
+	child   core.Link
+	session *remote.Session
+}
+
+func (l *loop) SessionUp(child core.Link, s *remote.Session) bool { return l.post(sessionUp{child, s}) }
+
+func (e sessionUp) handle(l *loop) { l.hear(l.connected(e)) }
+
 // connected starts to use the open session up and returns core.ChildUp. If closeLink was called before, it kills the
 // session and returns nil.
 func (l *loop) connected(up sessionUp) core.Event {
@@ -99,10 +104,10 @@ func (l *loop) connected(up sessionUp) core.Event {
 	s.remote, s.link = up.session, newLink()
 	go s.link.write(up.session.Stdin)
 	go func() {
-		err := read(up.session.Stdout, up.child, l.lines, l.post)
+		err := read(up.session.Stdout, up.child, l.lines, l)
 		cause, tail := l.ended(up.session, err)
 		up.session.Release()
-		l.post(core.LinkLost{Link: up.child, Cause: cause, Tail: tail})
+		l.LinkLost(core.LinkLost{Link: up.child, Cause: cause, Tail: tail})
 	}()
 	cpu := up.session.CPU()
 	ev := core.ChildUp{Child: up.child, Spent: cpu + l.cores.spent()}
@@ -149,8 +154,8 @@ func (l *loop) closeLink(k core.Link) {
 	}
 }
 
-// probe reads the state of the TCP connection of the link k from the kernel, and posts it as core.Probed. It does so
-// in a new goroutine.
+// probe reads the state of the TCP connection of the link k from the kernel in a new goroutine, which reports it as
+// core.Probed.
 func (l *loop) probe(k core.Link) {
 	s := l.sessions[k]
 	go func() {
@@ -162,7 +167,7 @@ func (l *loop) probe(k core.Link) {
 		case s != nil && s.remote != nil:
 			evidence, known = s.remote.Evidence()
 		}
-		l.post(core.Probed{Link: k, Known: known, Resent: evidence.Resent, Waits: evidence.Waits,
+		l.Probed(core.Probed{Link: k, Known: known, Resent: evidence.Resent, Waits: evidence.Waits,
 			Acked: evidence.Acked})
 	}()
 }

@@ -6,7 +6,6 @@ import (
 	"ibrun/bootstrap/clients/pmi"
 	"ibrun/bootstrap/clients/pmixserver"
 	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/spawn"
 	"ibrun/bootstrap/wire/rankwire"
 	"ibrun/internal/job"
 )
@@ -14,52 +13,77 @@ import (
 // JoinParcels makes few parcels of those of a barrier.
 func JoinParcels(p rankwire.Parcels) rankwire.Parcels { return pmixserver.Join(pmi.Join(p)) }
 
-// fromRanks takes in what comes of this node's ranks: the servers of PMI and PMIx hear of it before
-// the core does.
-func (l *loop) fromRanks(got any) {
-	switch got := got.(type) {
-	case spawn.PMIBytes:
-		if l.pmix.Take(got.Rank) {
-			l.obeyPMI(l.server.Receive(got.Rank, got.Words))
-		} else {
-			l.obeyPMIx(l.pmix.RefusePMI(got.Rank))
-		}
-	case spawn.CallBytes:
-		l.obeyPMI(l.server.ReceiveCall(got.Call, got.Words))
-	case spawn.CallClosed:
-		l.server.CallClosed(got.Call)
-	case spawn.PMIxBytes:
-		l.obeyPMIx(l.pmix.Receive(got.Call, got.Bytes))
-	case spawn.PMIxClosed:
-		l.obeyPMIx(l.pmix.Closed(got.Call))
-	case pmixDue:
-		l.obeyPMIx(l.pmix.Due(got.call, got.tag))
-	case pmixserver.Placement:
-		l.placed = &got
-		l.pmix.Placed(got)
-	case core.RankFrame:
-		if l.pmix.Take(got.Rank) {
-			l.hear(got)
-		} else if _, hello := got.Msg.(rankwire.Hello); hello {
-			l.ranks.RefuseProgram(got.Rank, pmixserver.AfterPMIx)
-		}
-	case core.RankExited:
-		got.Handles = l.pmix.Handles(got.Rank)
-		got.Awaited = l.server.Awaits(got.Rank) || l.pmix.Awaits(got.Rank)
-		l.server.Exited(got.Rank)
-		l.obeyPMIx(l.pmix.Exited(got.Rank))
-		got.PMI = l.server.IsClient(got.Rank) || l.pmix.IsClient(got.Rank)
-		l.charmExited(&got)
-		l.hear(got)
-	case spawn.Warning:
-		l.warn(got.Text)
-	default:
-		l.fromCharm(got)
+// The events below concern the servers of PMI, PMIx and Charm++. The servers handle the end of a rank before the core
+// does.
+type (
+	pmiReceived struct {
+		rank  job.Slot
+		words []byte
+	}
+	callReceived struct {
+		call  uint32
+		words []byte
+	}
+	callClosed   uint32
+	pmixReceived struct {
+		call  uint32
+		bytes []byte
+	}
+	pmixClosed uint32
+	pmixDue    struct{ call, tag uint32 }
+	pmixPlaced pmixserver.Placement
+	rankFrame  core.RankFrame
+	rankExited core.RankExited
+)
+
+func (l *loop) PMIReceived(rank job.Slot, words []byte)   { l.post(pmiReceived{rank, words}) }
+func (l *loop) CallReceived(call uint32, words []byte)    { l.post(callReceived{call, words}) }
+func (l *loop) CallClosed(call uint32)                    { l.post(callClosed(call)) }
+func (l *loop) PMIxReceived(call uint32, b []byte)        { l.post(pmixReceived{call, b}) }
+func (l *loop) PMIxClosed(call uint32)                    { l.post(pmixClosed(call)) }
+func (l *loop) PMIxDue(call, tag uint32)                  { l.post(pmixDue{call, tag}) }
+func (l *loop) PMIxPlaced(placement pmixserver.Placement) { l.post(pmixPlaced(placement)) }
+func (l *loop) RankFrame(ev core.RankFrame)               { l.post(rankFrame(ev)) }
+func (l *loop) RankExited(ev core.RankExited)             { l.post(rankExited(ev)) }
+
+func (e pmiReceived) handle(l *loop) {
+	if l.pmix.Take(e.rank) {
+		l.obeyPMI(l.server.Receive(e.rank, e.words))
+	} else {
+		l.obeyPMIx(l.pmix.RefusePMI(e.rank))
 	}
 }
 
-// pmixDue says that the time of a client's request is up.
-type pmixDue struct{ call, tag uint32 }
+func (e callReceived) handle(l *loop) { l.obeyPMI(l.server.ReceiveCall(e.call, e.words)) }
+func (e callClosed) handle(l *loop)   { l.server.CallClosed(uint32(e)) }
+func (e pmixReceived) handle(l *loop) { l.obeyPMIx(l.pmix.Receive(e.call, e.bytes)) }
+func (e pmixClosed) handle(l *loop)   { l.obeyPMIx(l.pmix.Closed(uint32(e))) }
+func (e pmixDue) handle(l *loop)      { l.obeyPMIx(l.pmix.Due(e.call, e.tag)) }
+
+func (e pmixPlaced) handle(l *loop) {
+	placement := pmixserver.Placement(e)
+	l.placed = &placement
+	l.pmix.Placed(placement)
+}
+
+func (e rankFrame) handle(l *loop) {
+	if l.pmix.Take(e.Rank) {
+		l.hear(core.RankFrame(e))
+	} else if _, hello := e.Msg.(rankwire.Hello); hello {
+		l.ranks.RefuseProgram(e.Rank, pmixserver.AfterPMIx)
+	}
+}
+
+func (e rankExited) handle(l *loop) {
+	ev := core.RankExited(e)
+	ev.Handles = l.pmix.Handles(e.Rank)
+	ev.Awaited = l.server.Awaits(e.Rank) || l.pmix.Awaits(e.Rank)
+	l.server.Exited(e.Rank)
+	l.obeyPMIx(l.pmix.Exited(e.Rank))
+	ev.PMI = l.server.IsClient(e.Rank) || l.pmix.IsClient(e.Rank)
+	l.charmExited(&ev)
+	l.hear(ev)
+}
 
 // obeyPMI obeys the PMI server.
 func (l *loop) obeyPMI(effects []pmi.Effect) {
@@ -110,7 +134,7 @@ func (l *loop) obeyPMIx(effects []pmixserver.Effect) {
 		case pmixserver.ShutPMI:
 			l.ranks.RefusePMI(e.Rank)
 		case pmixserver.Timer:
-			time.AfterFunc(e.After, func() { l.post(pmixDue{e.Call, e.Tag}) })
+			time.AfterFunc(e.After, func() { l.PMIxDue(e.Call, e.Tag) })
 		case pmixserver.FirstClient:
 			l.hear(core.MPIFindings{MPIFindings: job.MPIFindings{SpokePMI: true}})
 		case pmixserver.Warn:

@@ -25,9 +25,11 @@ type controlSide struct {
 	tickets  atomic.Uint32 // the last ID of a query, a session or a change of size
 	queries  replies[uint32, rankwire.Standings]
 	changes  replies[uint32, core.ResizeTold]
-	loop     *loop
+	events   controlEvents
+	over     <-chan struct{} // closed when the loop has ended
+	ccs      *ccsSide
 
-	final    chan struct{}  // closed when all output of ranks is in the tap
+	final    chan struct{}  // closed by close, when all output of ranks is in the tap; carries nothing
 	attached sync.WaitGroup // clients for which close waits
 
 	mu    sync.Mutex
@@ -57,8 +59,8 @@ var states = [...]string{"launching", "running", "ending"}
 // cannot be opened, listen warns the user and the job continues without it.
 func (l *loop) listen(cfg RootConfig) *controlSide {
 	listener, err := control.Listen(cfg.Job.ID)
-	c := &controlSide{listener: listener, host: cfg.Host, began: time.Now(), tap: &Tap{}, loop: l,
-		final: make(chan struct{}), execs: map[uint32]*exec{}}
+	c := &controlSide{listener: listener, host: cfg.Host, began: time.Now(), tap: &Tap{}, events: l,
+		over: l.over, ccs: l.root.ccs, final: make(chan struct{}), execs: map[uint32]*exec{}}
 	c.job.Store(cfg.Job)
 	c.tool.ready, c.tool.debugger = make(chan struct{}), cfg.Debugger
 	if err != nil {
@@ -117,12 +119,12 @@ func (c *controlSide) ask(q rankwire.Question, gone <-chan struct{}) (rankwire.S
 	ticket := c.tickets.Add(1)
 	replies, forget := c.queries.await(ticket)
 	defer forget()
-	c.loop.post(core.Asked{Query: wire.Query{ID: ticket, Question: q}})
+	c.events.Asked(core.Asked{Query: wire.Query{ID: ticket, Question: q}})
 	select {
 	case s := <-replies:
 		return s, true
 	case <-gone:
-	case <-c.loop.over:
+	case <-c.over:
 	}
 	return rankwire.Standings{}, false
 }

@@ -37,11 +37,16 @@ func (l *loop) performDaemons(e core.Effect) {
 	}
 }
 
-// daemonExited forgets the daemons of an order when the last one has ended.
-func (l *loop) daemonExited(ev flow.DaemonExited) {
-	if set := l.daemons[ev.ID]; set != nil {
+// daemonExited is the end of a daemon. The loop forgets the daemons of an order when the last one has ended.
+type daemonExited flow.DaemonExited
+
+func (l *loop) DaemonExited(ev flow.DaemonExited) { l.post(daemonExited(ev)) }
+
+func (e daemonExited) handle(l *loop) {
+	if set := l.daemons[e.ID]; set != nil {
 		if set.left--; set.left == 0 {
-			delete(l.daemons, ev.ID)
+			delete(l.daemons, e.ID)
 		}
 	}
+	l.hear(flow.DaemonExited(e))
 }

@@ -28,7 +28,7 @@ const debuggerEvery = time.Second
 func (c *controlSide) awaitDebuggers(d *Debugger) {
 	was := d.Starts
 	if d.Starts {
-		c.giveRanks(c.loop.over)
+		c.giveRanks(c.over)
 		c.release()
 	}
 	look := time.NewTicker(debuggerEvery)
@@ -36,12 +36,12 @@ func (c *controlSide) awaitDebuggers(d *Debugger) {
 	for {
 		select {
 		case <-look.C:
-		case <-c.loop.over:
+		case <-c.over:
 			return
 		}
 		wants := d.Wants()
 		if wants && !was {
-			c.giveRanks(c.loop.over)
+			c.giveRanks(c.over)
 		}
 		was = wants
 	}
@@ -53,7 +53,7 @@ func (c *controlSide) giveRanks(gone <-chan struct{}) error {
 	defer c.tool.giving.Unlock()
 	err := c.tool.debugger.Give(c.processes(gone))
 	if err != nil {
-		c.loop.warn(fmt.Sprintf("the debugger is not told of ranks: %v", err))
+		c.events.Warn(fmt.Sprintf("the debugger is not told of ranks: %v", err))
 	}
 	return err
 }

@@ -8,7 +8,6 @@ import (
 	"syscall"
 
 	"ibrun/bootstrap/control"
-	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/core/flow"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/hostlist"
@@ -18,7 +17,7 @@ import (
 // exec is a caller whose daemons run. What the core gives is taken by the caller's goroutine, and
 // is bounded by the credit that the core keeps.
 type exec struct {
-	wake chan struct{} // capacity 1
+	wake chan struct{} // capacity 1; poke drops what does not fit; never closed
 
 	mu    sync.Mutex
 	queue []wire.DaemonOutput
@@ -47,8 +46,8 @@ func (c *controlSide) update(id uint32, change func(x *exec)) {
 	}
 }
 
-// over tells the caller that all daemons of an order have ended, and forgets the order.
-func (c *controlSide) over(e flow.DaemonsOver) {
+// daemonsOver tells the caller that all daemons of an order have ended, and forgets the order.
+func (c *controlSide) daemonsOver(e flow.DaemonsOver) {
 	c.update(e.ID, func(x *exec) {
 		x.over = &e
 		delete(c.execs, e.ID)
@@ -76,13 +75,13 @@ func (c *controlSide) exec(r caller) {
 			}
 		}
 	}
-	c.follow(r, func(ticket uint32) core.Event {
-		return flow.DaemonsAsked{ID: ticket, PerRank: r.PerRank, Hosts: hosts, Argv: r.Command}
+	c.follow(r, func(ticket uint32) {
+		c.events.DaemonsAsked(flow.DaemonsAsked{ID: ticket, PerRank: r.PerRank, Hosts: hosts, Argv: r.Command})
 	})
 }
 
-// follow posts an order for daemons, and sends their reports to the caller until all of them have ended.
-func (c *controlSide) follow(r caller, order func(ticket uint32) core.Event) {
+// follow calls order, which asks for daemons, and sends their reports to the caller until all of them have ended.
+func (c *controlSide) follow(r caller, order func(ticket uint32)) {
 	if !c.stay() {
 		return
 	}
@@ -94,7 +93,7 @@ func (c *controlSide) follow(r caller, order func(ticket uint32) core.Event) {
 	c.mu.Lock()
 	c.execs[ticket] = x
 	c.mu.Unlock()
-	c.loop.post(order(ticket))
+	order(ticket)
 	if c.passDaemons(r, ticket, x) {
 		return
 	}
@@ -106,7 +105,7 @@ func (c *controlSide) follow(r caller, order func(ticket uint32) core.Event) {
 	c.mu.Unlock()
 	x.leave()
 	if !kept {
-		c.loop.post(flow.DaemonsLeft{ID: ticket})
+		c.events.DaemonsLeft(flow.DaemonsLeft{ID: ticket})
 		c.checkTool()
 	}
 }
@@ -134,7 +133,7 @@ func (c *controlSide) passDaemons(r caller, ticket uint32, x *exec) (ended bool)
 			if r.put(control.Response{Output: output}) != nil {
 				return false
 			}
-			c.loop.post(flow.DaemonsTaken{ID: ticket, N: uint32(len(m.Data))})
+			c.events.DaemonsTaken(flow.DaemonsTaken{ID: ticket, N: uint32(len(m.Data))})
 		}
 		switch {
 		case over != nil && over.Refused != "":
@@ -150,7 +149,7 @@ func (c *controlSide) passDaemons(r caller, ticket uint32, x *exec) (ended bool)
 		case <-x.wake:
 		case <-r.gone:
 			return false
-		case <-c.loop.over:
+		case <-c.over:
 			last = true // what it did before counts: look once more
 		}
 	}

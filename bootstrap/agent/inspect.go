@@ -65,7 +65,7 @@ func (l *loop) inspect(e core.Inspect) {
 			rows[i] = row
 		})
 		reply := wire.Reply{ID: e.ID, Standings: queries.Sum(e.Question, rows, texts)}
-		l.post(core.Inspected{Reply: reply})
+		l.Inspected(core.Inspected{Reply: reply})
 	}()
 }
 

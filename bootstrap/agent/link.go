@@ -21,7 +21,7 @@ type link struct {
 	control []frame.Message
 	ordered []frame.Message // output, then what ends it: DaemonsEnded, Exit
 	closing bool
-	wake    chan struct{} // capacity 1
+	wake    chan struct{} // capacity 1; poke drops what does not fit; never closed
 	written chan struct{} // closed by the writer when it ends
 	lost    chan struct{} // closed by giveUp
 	lines   atomic.Bool   // what is written may be held until a line ends
@@ -130,7 +130,7 @@ func (l *link) write(w io.WriteCloser) {
 
 // read is the reader goroutine of a link. It ends with the stream and says why.
 // The sender's stream may have newlines between frames if lines is set.
-func read(r io.Reader, from core.Link, lines bool, post func(any)) error {
+func read(r io.Reader, from core.Link, lines bool, to linkEvents) error {
 	sender := frame.Child
 	if from == core.Up {
 		sender = frame.Parent
@@ -147,7 +147,7 @@ func read(r io.Reader, from core.Link, lines bool, post func(any)) error {
 		if err != nil {
 			return err
 		}
-		post(core.Frame{From: from, Msg: m})
+		to.Frame(core.Frame{From: from, Msg: m})
 		if m.Kind() == wire.KindJoin {
 			return errHandedOver
 		}

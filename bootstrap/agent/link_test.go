@@ -89,15 +89,15 @@ func TestReadSaysWhyItEnds(t *testing.T) {
 			_, _ = w.Write(append(frame.Append(nil, wire.StdinRoom{N: 3}), c.then...))
 			w.Close()
 		}()
-		var posted []any
-		err := read(r, 4, false, func(ev any) { posted = append(posted, ev) })
+		var posted []core.Event
+		err := read(r, 4, false, recorder(func(ev core.Event) { posted = append(posted, ev) }))
 		require.Error(t, err)
 		if c.want != nil {
 			require.ErrorIs(t, err, c.want)
 		} else {
 			require.NotErrorIs(t, err, io.EOF)
 		}
-		require.Equal(t, []any{core.Frame{From: 4, Msg: wire.StdinRoom{N: 3}}}, posted)
+		require.Equal(t, []core.Event{core.Frame{From: 4, Msg: wire.StdinRoom{N: 3}}}, posted)
 	}
 }
 
@@ -131,9 +131,9 @@ func TestLinkThroughLines(t *testing.T) {
 			_, _ = to.Write(text)
 		}
 	}()
-	posted := make(chan any)
+	posted := make(chan core.Event)
 	go func() {
-		_ = read(line, 4, true, func(ev any) { posted <- ev })
+		_ = read(line, 4, true, recorder(func(ev core.Event) { posted <- ev }))
 		close(posted)
 	}()
 	for n := range uint32(3) { // the next one is sent when the one before has come

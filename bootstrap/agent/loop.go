@@ -3,7 +3,7 @@
 //
 // One goroutine, the loop, owns the core. Each link has a goroutine that reads and one that writes. Each session that
 // is being opened has a goroutine, too. The packages spawn and remote start further goroutines. Only the loop accesses
-// the state; the other goroutines post events to it.
+// the state; the other goroutines report events to it (events.go).
 package agent
 
 import (
@@ -16,20 +16,21 @@ import (
 	"ibrun/bootstrap/clients/pmi"
 	"ibrun/bootstrap/clients/pmixserver"
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/core/flow"
 	"ibrun/bootstrap/remote"
 	"ibrun/bootstrap/spawn"
 	"ibrun/internal/job"
 )
 
-// eventQueue is the maximum number of events that wait for the loop. A goroutine that posts to a full queue blocks, so
-// it also stops reading from its link.
+// eventQueue is the maximum number of events that wait for the loop. A goroutine that reports an event to a full queue
+// blocks, so it also stops reading from its link.
 const eventQueue = 256
 
 // loop holds the core of one agent and the state that connects it to the operating system.
 type loop struct {
 	core     *core.Core
 	began    time.Time
-	events   chan any      // core.Event, sessionUp, spawn.Event, fromUp, relink
+	events   chan event    // has capacity eventQueue; never closed, since the senders do not know of each other
 	over     chan struct{} // closed when run has returned
 	timer    *time.Timer
 	ctx      context.Context
@@ -68,19 +69,100 @@ func newLoop(ctx context.Context, cfg core.Config) *loop {
 	cfg.Join, cfg.Cores, cfg.Most = JoinParcels, min(runtime.NumCPU(), mostCores), mostSessions()
 	return &loop{
 		core: core.New(cfg), path: cfg.Path, began: time.Now(), ctx: ctx,
-		events: make(chan any, eventQueue), over: make(chan struct{}),
+		events: make(chan event, eventQueue), over: make(chan struct{}),
 		timer: t, sessions: map[core.Link]*session{}, daemons: map[uint32]*daemonSet{},
 		warn: func(string) {},
 	}
 }
 
-// post sends ev to the loop. It blocks while the queue is full, and drops ev if the loop has ended.
-func (l *loop) post(ev any) {
-	select {
-	case l.events <- ev:
-	case <-l.over:
+// An event is what the loop takes from its channel.
+type event interface {
+	// handle is called by the loop. It passes events of the core to hear.
+	handle(l *loop)
+}
+
+// toCore is an event that the loop passes to its core as it is.
+type toCore struct{ core.Event }
+
+func (e toCore) handle(l *loop) { l.hear(e.Event) }
+
+// hear appends ev to the events that the core has not processed yet. It ignores a nil ev.
+func (l *loop) hear(ev core.Event) {
+	if ev != nil {
+		l.pending = append(l.pending, ev)
 	}
 }
+
+// post sends ev to the loop, and returns false if the loop has ended.
+func (l *loop) post(ev event) bool {
+	select {
+	case l.events <- ev:
+		return true
+	case <-l.over:
+		return false
+	}
+}
+
+func (l *loop) ChildPhase(ev core.ChildPhase)   { l.post(toCore{ev}) }
+func (l *loop) ChildFailed(ev core.ChildFailed) { l.post(toCore{ev}) }
+func (l *loop) JoinRefused(ev core.JoinRefused) { l.post(toCore{ev}) }
+func (l *loop) NodeSwept(ev core.NodeSwept)     { l.post(toCore{ev}) }
+func (l *loop) Probed(ev core.Probed)           { l.post(toCore{ev}) }
+func (l *loop) Notice(ev core.Notice)           { l.post(toCore{ev}) }
+
+func (l *loop) Interrupted(ev core.Interrupted)   { l.post(toCore{ev}) }
+func (l *loop) NodeSignal(ev core.NodeSignal)     { l.post(toCore{ev}) }
+func (l *loop) EndRequested(ev core.EndRequested) { l.post(toCore{ev}) }
+func (l *loop) ReaperLost(ev core.ReaperLost)     { l.post(toCore{ev}) }
+func (l *loop) Killed(ev core.Killed)             { l.post(toCore{ev}) }
+func (l *loop) Swept(ev core.Swept)               { l.post(toCore{ev}) }
+func (l *loop) JobSwept(ev core.JobSwept)         { l.post(toCore{ev}) }
+func (l *loop) NodeEmptied(ev core.NodeEmptied)   { l.post(toCore{ev}) }
+func (l *loop) Inspected(ev core.Inspected)       { l.post(toCore{ev}) }
+
+func (l *loop) StdinRead(ev core.StdinRead)   { l.post(toCore{ev}) }
+func (l *loop) Wrote(ev core.Wrote)           { l.post(toCore{ev}) }
+func (l *loop) SinkFailed(ev core.SinkFailed) { l.post(toCore{ev}) }
+
+func (l *loop) JobAnswered(ev core.JobAnswered)       { l.post(toCore{ev}) }
+func (l *loop) JobAsked(ev core.JobAsked)             { l.post(toCore{ev}) }
+func (l *loop) JobEnded(ev core.JobEnded)             { l.post(toCore{ev}) }
+func (l *loop) ParentAnswered(ev core.ParentAnswered) { l.post(toCore{ev}) }
+
+func (l *loop) Asked(ev core.Asked)               { l.post(toCore{ev}) }
+func (l *loop) ResizeAsked(ev core.ResizeAsked)   { l.post(toCore{ev}) }
+func (l *loop) CCSAsked(ev core.CCSAsked)         { l.post(toCore{ev}) }
+func (l *loop) DaemonsAsked(ev flow.DaemonsAsked) { l.post(toCore{ev}) }
+func (l *loop) DaemonsTaken(ev flow.DaemonsTaken) { l.post(toCore{ev}) }
+func (l *loop) DaemonsKept(ev flow.DaemonsKept)   { l.post(toCore{ev}) }
+func (l *loop) DaemonsLeft(ev flow.DaemonsLeft)   { l.post(toCore{ev}) }
+func (l *loop) DaemonFed(ev flow.DaemonFed)       { l.post(toCore{ev}) }
+func (l *loop) SessionAsked(ev flow.SessionAsked) { l.post(toCore{ev}) }
+func (l *loop) SessionSent(ev flow.SessionSent)   { l.post(toCore{ev}) }
+func (l *loop) SessionTaken(ev flow.SessionTaken) { l.post(toCore{ev}) }
+
+func (l *loop) LinkLost(ev core.LinkLost) { l.post(toCore{ev}) }
+
+func (l *loop) ForkDone(ev core.ForkDone)               { l.post(toCore{ev}) }
+func (l *loop) Placed(ev core.Placed)                   { l.post(toCore{ev}) }
+func (l *loop) MPIFindings(ev core.MPIFindings)         { l.post(toCore{ev}) }
+func (l *loop) RankOutput(ev core.RankOutput)           { l.post(toCore{ev}) }
+func (l *loop) RankInputRead(ev core.RankInputRead)     { l.post(toCore{ev}) }
+func (l *loop) RankInputClosed(ev core.RankInputClosed) { l.post(toCore{ev}) }
+func (l *loop) RankFenced(ev core.RankFenced)           { l.post(toCore{ev}) }
+func (l *loop) Respawned(ev core.Respawned)             { l.post(toCore{ev}) }
+
+func (l *loop) MemberFrame(ev flow.MemberFrame)             { l.post(toCore{ev}) }
+func (l *loop) DaemonOutput(ev flow.DaemonOutput)           { l.post(toCore{ev}) }
+func (l *loop) DaemonInputRead(ev flow.DaemonInputRead)     { l.post(toCore{ev}) }
+func (l *loop) DaemonInputClosed(ev flow.DaemonInputClosed) { l.post(toCore{ev}) }
+
+func (l *loop) Warn(text string) { l.post(warning(text)) }
+
+// warning is a text for the user.
+type warning string
+
+func (e warning) handle(l *loop) { l.warn(string(e)) }
 
 // linkTo returns the link to the parent (core.Up) or to the child with the given number.
 func (l *loop) linkTo(to core.Link) *link {
@@ -124,10 +206,4 @@ type session struct {
 	cancel context.CancelFunc
 	remote *remote.Session
 	link   *link
-}
-
-// sessionUp reports to the loop that the session to a child is open.
-type sessionUp struct {
-	child   core.Link
-	session *remote.Session
 }

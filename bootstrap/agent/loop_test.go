@@ -14,7 +14,6 @@ import (
 	"ibrun/bootstrap/clients/pmixserver"
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/remote"
-	"ibrun/bootstrap/spawn"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/bootstrap/wire/rankwire"
@@ -27,12 +26,12 @@ func TestPostWaitsForTheLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLoop(t.Context(), core.Config{})
 		for range eventQueue {
-			l.post(core.Tick{})
+			l.post(toCore{core.Tick{}})
 		}
 		posted := make(chan int, 3)
 		for i := range 3 {
 			go func() {
-				l.post(core.Tick{})
+				l.post(toCore{core.Tick{}})
 				posted <- i
 			}()
 		}
@@ -66,8 +65,8 @@ func node(t *testing.T) (*parent, wire.Launch) {
 	fromParent, down := io.Pipe()
 	go l.up.write(toParent)
 	go func() {
-		err := read(fromParent, core.Up, false, l.post)
-		l.post(core.LinkLost{Link: core.Up, Cause: err.Error()})
+		err := read(fromParent, core.Up, false, l)
+		l.LinkLost(core.LinkLost{Link: core.Up, Cause: err.Error()})
 	}()
 	go l.run()
 	t.Cleanup(func() {
@@ -102,7 +101,7 @@ func (p *parent) hears(want frame.Message) {
 // An agent's whole life over its link.
 func TestAgentOverItsLink(t *testing.T) {
 	p, launch := node(t)
-	p.loop.post(spawn.Warning{Text: "no huge pages"})
+	p.loop.Warn("no huge pages")
 	p.hears(rankwire.Notice{Text: "no huge pages"})
 	p.say(launch)
 	status := job.Status{Kind: job.NotRun, Code: 127}
@@ -113,7 +112,7 @@ func TestAgentOverItsLink(t *testing.T) {
 	p.hears(wire.Ready{Up: 1})
 	p.hears(wire.Exit{Runs: wire.NewEndings(job.StatusRun{Count: 1, Status: status})})
 	<-p.loop.over
-	p.loop.post(core.Tick{}) // does not wait, and does nothing
+	p.loop.Interrupted(core.Interrupted{}) // does not wait, and does nothing
 }
 
 // A job that this agent cannot serve ends it.
@@ -143,7 +142,7 @@ func TestHeardInOrder(t *testing.T) {
 		pmi.FirstClient{}, pmi.ClientFrame{Rank: 1, Msg: rankwire.Hello{}}, pmi.Warn{Text: "w"},
 		pmi.BulkFetch{Fence: 2}, pmi.ClientFrame{Rank: 1, Msg: rankwire.Finalize{}},
 	})
-	l.translate(core.RankExited{Rank: 0, Status: job.Status{Code: 3}})
+	rankExited{Rank: 0, Status: job.Status{Code: 3}}.handle(l)
 	l.hear(nil)
 	l.perform(core.ReadBulk{Fence: 7}) // is answered at once, and after what was there
 	require.Equal(t, []core.Event{

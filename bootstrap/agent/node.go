@@ -50,7 +50,7 @@ func Main() int {
 	l.watchReaper()
 	l.watchSignals()
 	go l.up.write(os.Stdout)
-	l.post(core.Opened{})
+	l.hear(core.Opened{})
 	go l.readUp(l.up, poll.ParkedReader(os.Stdin))
 	l.run()
 	if l.server != nil {
@@ -89,7 +89,7 @@ func removeShared(paths []string) {
 	}
 }
 
-// watchReaper posts the death of the reaper. An agent without a reaper, as in
+// watchReaper reports the death of the reaper. An agent without a reaper, as in
 // a debugger, has no such descriptor.
 func (l *loop) watchReaper() {
 	var st syscall.Stat_t
@@ -102,7 +102,7 @@ func (l *loop) watchReaper() {
 	l.reaped = true
 	go func() {
 		if _, err := io.Copy(io.Discard, f); err == nil {
-			l.post(core.ReaperLost{})
+			l.ReaperLost(core.ReaperLost{})
 		}
 	}()
 }
@@ -116,13 +116,13 @@ func (l *loop) watchSignals() {
 		was := reaper.WasPassed(s)
 		switch passed := slices.Contains(reaper.Passed, was); {
 		case passed && was != syscall.SIGTERM:
-			l.post(core.NodeSignal{Number: uint8(was)})
+			l.NodeSignal(core.NodeSignal{Number: uint8(was)})
 		case passed:
-			l.post(core.EndRequested{Signal: uint8(was)})
+			l.EndRequested(core.EndRequested{Signal: uint8(was)})
 		case s == syscall.SIGUSR1 || s == syscall.SIGUSR2:
-			l.post(core.NodeSignal{Number: uint8(s), Direct: true})
+			l.NodeSignal(core.NodeSignal{Number: uint8(s), Direct: true})
 		default:
-			l.post(core.EndRequested{Signal: uint8(s)})
+			l.EndRequested(core.EndRequested{Signal: uint8(s)})
 		}
 	}, signals...)
 }

@@ -43,7 +43,7 @@ func (r *rootSide) startJob(l *loop, e core.StartJob) {
 	what.Job, what.Spawn = r.cfg.Job, e.Spawn
 	o.link.send(what)
 	go o.link.write(ours)
-	go o.listen(ours, e, l.post)
+	go o.listen(ours, e, l)
 }
 
 // bear starts it; our end of the pair is the caller's.
@@ -71,7 +71,7 @@ func bear() (*offspring, *os.File, error) {
 }
 
 // listen takes what a spawned job's root says, to its end.
-func (o *offspring) listen(from *os.File, e core.StartJob, post func(any)) {
+func (o *offspring) listen(from *os.File, e core.StartJob, to jobEvents) {
 	frames := wire.Vocabulary.NewReader(from, frame.Root)
 	answered, ran := false, false
 	for {
@@ -82,19 +82,19 @@ func (o *offspring) listen(from *os.File, e core.StartJob, post func(any)) {
 		switch m := m.(type) {
 		case rankwire.JobSpawned:
 			answered, ran = true, m.Refused == ""
-			post(core.JobAnswered{Rank: e.Spawn.Rank, JobID: m.JobID, Namespace: m.Namespace, Refused: m.Refused})
+			to.JobAnswered(core.JobAnswered{Rank: e.Spawn.Rank, JobID: m.JobID, Namespace: m.Namespace, Refused: m.Refused})
 		case rankwire.Name:
-			post(core.JobAsked{Job: e.Job, Name: m})
+			to.JobAsked(core.JobAsked{Job: e.Job, Name: m})
 		}
 	}
 	<-o.process.Done()
 	o.link.finish()
 	code := spawn.StatusOf(o.process.Status()).ExitCode()
 	if !answered {
-		post(core.JobAnswered{Rank: e.Spawn.Rank,
+		to.JobAnswered(core.JobAnswered{Rank: e.Spawn.Rank,
 			Refused: fmt.Sprintf("its ibrun ended with code %d before all ranks ran", code)})
 	}
-	post(core.JobEnded{Job: e.Job, Ran: ran, Code: code})
+	to.JobEnded(core.JobEnded{Job: e.Job, Ran: ran, Code: code})
 }
 
 // Parent is the root of the job by whose rank this one was spawned.
@@ -137,15 +137,15 @@ func (p *Parent) Refuse(why string) {
 func (p *Parent) Close() { p.link.drain(lastWords) }
 
 // listen takes what the parent says; when it is gone, this job has to end.
-func (p *Parent) listen(post func(any)) {
+func (p *Parent) listen(to jobEvents) {
 	for {
 		m, err := p.in.Next()
 		if err != nil {
-			post(core.Interrupted{Signal: uint8(syscall.SIGTERM)})
+			to.Interrupted(core.Interrupted{Signal: uint8(syscall.SIGTERM)})
 			return
 		}
 		if name, ok := m.(rankwire.Name); ok {
-			post(core.ParentAnswered{Name: name})
+			to.ParentAnswered(core.ParentAnswered{Name: name})
 		}
 	}
 }

@@ -28,7 +28,7 @@ func (l *loop) performRanks(e core.Effect) bool {
 		l.charm, l.charmJob = charm.NewServer(e.Job, e.Node, e.Op), e.Job
 		l.ranks = spawn.New(spawn.Config{
 			Job: e.Job, Node: e.Node, NodeIndex: e.Index, Start: e.Start, Interfaces: interfaces(e.Job, l.path),
-			Namespace: pmixserver.Namespace(e.Job), Post: l.post,
+			Namespace: pmixserver.Namespace(e.Job), Events: l,
 		})
 		go l.ranks.Start()
 	case core.Resume:
@@ -72,7 +72,7 @@ func (l *loop) performRanks(e core.Effect) bool {
 			l.pmix.Placed(*l.placed)
 		}
 	case core.EmptyNode:
-		go func() { l.post(core.NodeEmptied{Left: spawn.Unkillable(l.ranks.Empty(e.Most))}) }()
+		go func() { l.NodeEmptied(core.NodeEmptied{Left: spawn.Unkillable(l.ranks.Empty(e.Most))}) }()
 	case core.SignalRanks:
 		l.ranks.Signal(syscall.Signal(e.Number))
 	case core.StopRanks:
@@ -81,10 +81,10 @@ func (l *loop) performRanks(e core.Effect) bool {
 		proc.ContinueDescendants(stopPatience, l.keep()...)
 	case core.KillRanks:
 		keep := l.keep()
-		go func() { l.post(core.Killed{Left: spawn.Unkillable(l.ranks.KillAll(e.Most, keep))}) }()
+		go func() { l.Killed(core.Killed{Left: spawn.Unkillable(l.ranks.KillAll(e.Most, keep))}) }()
 	case core.Sweep:
 		keep := l.keep()
-		go func() { l.post(core.Swept{Left: spawn.Unkillable(l.ranks.Sweep(e.Most, keep))}) }()
+		go func() { l.Swept(core.Swept{Left: spawn.Unkillable(l.ranks.Sweep(e.Most, keep))}) }()
 	case core.Inspect:
 		l.inspect(e)
 	case flow.StartDaemons, flow.KillDaemons, flow.ResumeDaemon, flow.FeedDaemon, flow.TellMember:

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/core/flow"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/rankwire"
@@ -33,9 +32,9 @@ func (c *controlSide) pipe(r caller, ranks rankwire.SlotSpans) {
 		return
 	}
 	r.PerRank = true
-	c.follow(r, func(ticket uint32) core.Event {
+	c.follow(r, func(ticket uint32) {
 		order.ID = ticket
-		return order
+		c.events.DaemonsAsked(order)
 	})
 }
 
@@ -57,7 +56,9 @@ func (c *controlSide) input(r caller) {
 	case len(in.Data) > wire.MaxData || len(in.Data) == 0 && !in.EOF && in.Window == job.Window{}:
 		why = "input has 1 to 32768 bytes, or it is the last"
 	default:
-		why = c.sendWhenRoom(x, uint32(len(in.Data)), flow.DaemonFed{ID: r.Session, Stdin: in}, r.gone)
+		why = c.sendWhenRoom(x, uint32(len(in.Data)), r.gone, func() {
+			c.events.DaemonFed(flow.DaemonFed{ID: r.Session, Stdin: in})
+		})
 	}
 	r.done(why)
 }

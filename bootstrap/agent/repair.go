@@ -44,10 +44,25 @@ func joinName(id string, key job.NodeIndex) *net.UnixAddr {
 	return &net.UnixAddr{Net: "unix", Name: fmt.Sprintf("@ibrun-%s-%d", id, key)}
 }
 
-// fromUp is an event of one of the links that an agent has had to a parent.
-type fromUp struct {
-	link  *link
-	event any
+// parentLink reports the events of one of the links that an agent has had to a parent.
+type parentLink struct {
+	*loop
+	link *link
+}
+
+func (p parentLink) Frame(ev core.Frame)       { p.post(fromParent{p.link, neighborFrame(ev)}) }
+func (p parentLink) LinkLost(ev core.LinkLost) { p.post(fromParent{p.link, toCore{ev}}) }
+
+// fromParent is an event of a link to a parent. It counts only if the agent still uses the link.
+type fromParent struct {
+	link *link
+	event
+}
+
+func (e fromParent) handle(l *loop) {
+	if e.link == l.up {
+		e.event.handle(l)
+	}
 }
 
 // relink is a new link.
@@ -59,9 +74,9 @@ type relink struct {
 
 // readUp reads a link to a parent until it ends.
 func (l *loop) readUp(up *link, r io.Reader) {
-	post := func(ev any) { l.post(fromUp{up, ev}) }
-	if err := read(bufio.NewReaderSize(r, linkBuffer), core.Up, false, post); !errors.Is(err, errHandedOver) {
-		post(core.LinkLost{Link: core.Up, Cause: err.Error()})
+	from := parentLink{l, up}
+	if err := read(bufio.NewReaderSize(r, linkBuffer), core.Up, false, from); !errors.Is(err, errHandedOver) {
+		from.LinkLost(core.LinkLost{Link: core.Up, Cause: err.Error()})
 	}
 }
 
@@ -159,8 +174,8 @@ func closeFiles(files []*os.File) {
 	}
 }
 
-// relinked gives the core a new link. What still comes by the old one counts no more.
-func (l *loop) relinked(r relink) {
+// handle gives the core a new link. What still comes by the old one counts no more.
+func (r relink) handle(l *loop) {
 	l.up.finish()
 	up := newLink()
 	up.lines.Store(l.lines)
@@ -201,9 +216,11 @@ func (l *loop) handOver(m wire.Join) {
 		case <-held:
 			return
 		case ev := <-l.events:
-			switch ev.(type) {
-			case core.EndRequested, core.ReaperLost:
-				return
+			if e, ok := ev.(toCore); ok {
+				switch e.Event.(type) {
+				case core.EndRequested, core.ReaperLost:
+					return
+				}
 			}
 		}
 	}
@@ -234,29 +251,25 @@ func (l *loop) offer(m wire.Join) (*net.UnixConn, uint8) {
 
 // joinChild opens a session to an agent that has lost its parent.
 func (l *loop) joinChild(e core.JoinChild) {
-	l.openSession(e.Child, func(ctx context.Context) (*remote.Session, core.Event) {
-		s, how, err := l.openJoin(ctx, e)
-		switch {
-		case err != nil:
-			return nil, failed(e.Child, err)
-		case how == wire.JoinedOther:
-			return nil, core.JoinRefused{Child: e.Child}
-		case how != wire.JoinedTaken:
-			return nil, core.ChildFailed{Child: e.Child, Phase: "join", Cause: "its agent is gone"}
-		}
-		return s, nil
-	})
+	l.openSession(e.Child, func(ctx context.Context) (*remote.Session, error) { return l.openJoin(ctx, e) })
 }
 
-func (l *loop) openJoin(ctx context.Context, e core.JoinChild) (s *remote.Session, how uint8, err error) {
+// errJoinRefused says that an agent keeps its parent, which is nearer to the root.
+var errJoinRefused = errors.New("the agent keeps its parent")
+
+func (l *loop) openJoin(ctx context.Context, e core.JoinChild) (*remote.Session, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.Most)
 	defer cancel()
 	target := remote.Target{Host: e.Node.Host, User: e.Node.User, Local: e.Local, Most: e.Most}
 	join := wire.Join{Job: l.jobID, Key: e.Key, Level: e.Level, Lines: l.lines}
 	s, joined, err := request[wire.Joined](ctx, l, target, join)
-	if err == nil && joined.How != wire.JoinedTaken {
-		s.Kill()
-		s.Release()
+	if err != nil || joined.How == wire.JoinedTaken {
+		return s, err
 	}
-	return s, joined.How, err
+	s.Kill()
+	s.Release()
+	if joined.How == wire.JoinedOther {
+		return nil, errJoinRefused
+	}
+	return nil, &remote.Error{Phase: "join", Cause: "its agent is gone"}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/remote"
 	"ibrun/bootstrap/wire"
 	"ibrun/bootstrap/wire/frame"
 	"ibrun/internal/build"
@@ -47,11 +48,9 @@ func TestJoinOverLines(t *testing.T) {
 	l := newLoop(t.Context(), core.Config{})
 	how := job.LaunchOptions{Launcher: "lsf", Starter: []string{path, job.StarterHost}}
 	require.NoError(t, l.launched(&job.Job{ID: "4711", Launch: how}))
-	s, answer, err := l.openJoin(t.Context(), core.JoinChild{Node: job.Node{Host: "n1"}, Most: time.Minute})
-	require.NoError(t, err)
-	require.Equal(t, wire.JoinedNobody, answer)
+	_, err := l.openJoin(t.Context(), core.JoinChild{Node: job.Node{Host: "n1"}, Most: time.Minute})
+	require.Equal(t, &remote.Error{Phase: "join", Cause: "its agent is gone"}, err)
 	got, err := os.ReadFile(asked)
 	require.NoError(t, err)
 	require.Equal(t, ask, got)
-	<-s.Done()
 }

@@ -40,7 +40,7 @@ func (c *controlSide) resize(r caller) {
 	defer c.attached.Done()
 	replies, forget := c.changes.await(ask.ID)
 	defer forget()
-	c.loop.post(ask)
+	c.events.ResizeAsked(ask)
 	for {
 		select {
 		case e := <-replies:
@@ -54,7 +54,7 @@ func (c *controlSide) resize(r caller) {
 			}
 		case <-r.gone:
 			return
-		case <-c.loop.over:
+		case <-c.over:
 			return
 		}
 	}

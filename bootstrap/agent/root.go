@@ -38,7 +38,7 @@ func RunRoot(ctx context.Context, cfg RootConfig) (core.Outcome, error) {
 	if cfg.Job.Output.Terminal {
 		defer l.resizes(cfg.Stdin)()
 	}
-	l.root.ccs = &ccsSide{loop: l, layout: cfg.Job.Layout}
+	l.root.ccs = &ccsSide{events: l, over: l.over, layout: cfg.Job.Layout}
 	if cfg.CCSPort != nil {
 		port, err := l.root.ccs.listenCCS(*cfg.CCSPort, cfg.CCSKeys, l.warn)
 		if err != nil {
@@ -48,11 +48,11 @@ func RunRoot(ctx context.Context, cfg RootConfig) (core.Outcome, error) {
 	}
 	l.root.control = l.listen(cfg)
 	defer l.root.control.close()
-	go cfg.Out.run(l.post)
+	go cfg.Out.run(l)
 	if cfg.Parent != nil {
-		go cfg.Parent.listen(l.post)
+		go cfg.Parent.listen(l)
 	}
-	l.post(core.Begin{Launch: wire.Launch{Job: cfg.Job, Nodes: cfg.Nodes}})
+	l.hear(core.Begin{Launch: wire.Launch{Job: cfg.Job, Nodes: cfg.Nodes}})
 	l.run()
 	l.fold()
 	cfg.Out.close()
@@ -71,7 +71,7 @@ func (r *rootSide) perform(l *loop, e core.Effect) {
 			if r.cfg.Job.Output.Terminal && WindowOf(r.cfg.Stdin) != (job.Window{}) {
 				typed = &escapes{}
 			}
-			go readStdin(r.cfg.Stdin, r.stdin, typed, l.post)
+			go readStdin(r.cfg.Stdin, r.stdin, typed, l)
 		}
 		r.stdin <- e.N
 	case core.Report:
@@ -90,11 +90,13 @@ func (r *rootSide) perform(l *loop, e core.Effect) {
 	case flow.DaemonsPrinted:
 		r.control.update(e.ID, func(x *exec) { x.queue = append(x.queue, e.DaemonOutput) })
 	case flow.DaemonsOver:
-		r.control.over(e)
+		r.control.daemonsOver(e)
 	case flow.SessionOpened:
 		r.control.update(e.ID, func(x *exec) { x.opened = e.On })
 	case flow.SessionReceived:
-		r.control.received(e)
+		if dropped := r.control.received(e); dropped > 0 {
+			l.hear(flow.SessionTaken{ID: e.ID, N: dropped})
+		}
 	case flow.SessionRoom:
 		r.control.update(e.ID, func(x *exec) { x.addRoom(e.N) })
 	case core.SweepNode:
@@ -106,7 +108,7 @@ func (r *rootSide) perform(l *loop, e core.Effect) {
 	}
 }
 
-// suspend stops this process until it receives SIGCONT. If the shell that could continue it has ended, suspend posts a
+// suspend stops this process until it receives SIGCONT. If the shell that could continue it has ended, suspend passes a
 // SIGCONT to the core instead, and the job continues at once. The root of a spawned job is not in the session of the
 // terminal, so it stops with SIGSTOP, and its parent continues it.
 func (r *rootSide) suspend(l *loop) {
@@ -117,12 +119,12 @@ func (r *rootSide) suspend(l *loop) {
 	}
 }
 
-// interrupts starts to post signals to this process, such as SIGINT, as core.Interrupted. Signals that the user's shell
-// has set to be ignored, for example by nohup, stay ignored. spawned means that a rank of another job spawned this job.
-// After a call of end, signals have no effect.
+// interrupts starts to report signals to this process, such as SIGINT, as core.Interrupted. Signals that the user's
+// shell has set to be ignored, for example by nohup, stay ignored. spawned means that a rank of another job spawned
+// this job. After a call of end, signals have no effect.
 func (l *loop) interrupts(spawned bool) (end func()) {
 	proc.Shrug(syscall.SIGPIPE)
-	c, own := make(chan os.Signal, 16), []os.Signal{}
+	c, own := make(chan os.Signal, 16), []os.Signal{} // package signal drops what does not fit; end closes c
 	for _, s := range []os.Signal{
 		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT,
 		syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGCONT, syscall.SIGUSR1, syscall.SIGUSR2,
@@ -135,7 +137,7 @@ func (l *loop) interrupts(spawned bool) (end func()) {
 	go func() {
 		for s := range c {
 			if s = effective(s.(syscall.Signal), spawned); s != none {
-				l.post(core.Interrupted{Signal: uint8(s.(syscall.Signal))})
+				l.Interrupted(core.Interrupted{Signal: uint8(s.(syscall.Signal))})
 			}
 		}
 	}()
@@ -172,10 +174,10 @@ func effective(s syscall.Signal, spawned bool) syscall.Signal {
 // stdinChunk is the maximum number of bytes in one read of standard input.
 const stdinChunk = 32 << 10
 
-// readStdin reads f and posts what it has read as core.StdinRead, until the end of f or an error. It reads no more
+// readStdin reads f and reports what it has read as core.StdinRead, until the end of f or an error. It reads no more
 // bytes than the sum of the values from allowed. If typed is not nil, it filters escape sequences for ibrun out of the
-// input, and readStdin posts SIGTERM if the user has typed the sequence that ends the job.
-func readStdin(f *os.File, allowed <-chan int, typed *escapes, post func(any)) {
+// input, and readStdin reports SIGTERM if the user has typed the sequence that ends the job.
+func readStdin(f *os.File, allowed <-chan int, typed *escapes, to terminalEvents) {
 	may := 0
 	for {
 		for may <= 0 {
@@ -187,12 +189,12 @@ func readStdin(f *os.File, allowed <-chan int, typed *escapes, post func(any)) {
 		if typed != nil {
 			var end bool
 			if data, end = typed.filter(data); end {
-				post(core.Interrupted{Signal: uint8(syscall.SIGTERM)})
+				to.Interrupted(core.Interrupted{Signal: uint8(syscall.SIGTERM)})
 			}
 		}
 		may -= len(data)
 		if len(data) > 0 || err != nil {
-			post(core.StdinRead{Data: data, EOF: err != nil})
+			to.StdinRead(core.StdinRead{Data: data, EOF: err != nil})
 		}
 		if err != nil {
 			return

@@ -39,9 +39,11 @@ type RootConfig struct {
 
 // rootSide holds the part of a loop's state that only the root has.
 type rootSide struct {
-	cfg     RootConfig
-	stdin   chan int // each value is a number of further bytes that readStdin may read
-	reading bool     // readStdin is running
+	cfg RootConfig
+	// Each value of stdin is a number of further bytes that readStdin may read. The core allows at least 64 KiB at a time
+	// and 256 KiB in all, so that the channel is never full. It is never closed.
+	stdin   chan int
+	reading bool // readStdin is running
 	outcome core.Outcome
 	control *controlSide // nil until the control socket is opened
 	ccs     *ccsSide

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/core/flow"
 	"ibrun/bootstrap/remote"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/job"
@@ -15,15 +14,6 @@ import (
 func (l *loop) run() {
 	defer close(l.over)
 	for {
-		select {
-		case got := <-l.events:
-			l.translate(got)
-			if l.handed {
-				return
-			}
-		case <-l.timer.C:
-			l.hear(core.Tick{})
-		}
 		for len(l.pending) > 0 {
 			ev := l.pending[0]
 			l.pending = l.pending[1:]
@@ -37,56 +27,43 @@ func (l *loop) run() {
 			}
 			l.startChildren()
 		}
-	}
-}
-
-// hear appends ev to the events that the core has not processed yet. It ignores a nil ev.
-func (l *loop) hear(ev core.Event) {
-	if ev != nil {
-		l.pending = append(l.pending, ev)
-	}
-}
-
-// translate handles a value from the channel events. It turns the value into events of the core, if there are any, and
-// passes them to hear.
-func (l *loop) translate(got any) {
-	switch got := got.(type) {
-	case sessionUp:
-		l.hear(l.connected(got))
-	case fromUp:
-		if got.link == l.up {
-			l.translate(got.event)
-		}
-	case relink:
-		l.relinked(got)
-	case core.Frame:
-		if m, ok := got.Msg.(wire.Join); ok && l.starter == nil && l.root == nil {
-			l.handOver(m)
-			l.handed = true
-			return
-		}
-		if m, ok := got.Msg.(wire.Launch); ok && l.starter == nil {
-			if err := l.launched(m.Job); err != nil {
-				l.hear(core.LinkLost{Link: core.Up, Cause: err.Error()})
+		select {
+		case ev := <-l.events:
+			ev.handle(l)
+			if l.handed {
 				return
 			}
-			if m.Job.Launch.Repair {
-				l.listenJoins(m.Job.ID, m.First, m.Level-1)
-			}
-			l.hear(got)
-			l.traceNode(m.Job.Launch.TraceEvents, m.Nodes.At(0).Host)
+		case <-l.timer.C:
+			l.hear(core.Tick{})
+		}
+	}
+}
+
+// neighborFrame is a message of a neighbour. Join and Launch, one of which is the first message of a parent, concern
+// the driver, too.
+type neighborFrame core.Frame
+
+func (l *loop) Frame(ev core.Frame) { l.post(neighborFrame(ev)) }
+
+func (e neighborFrame) handle(l *loop) {
+	if m, ok := e.Msg.(wire.Join); ok && l.starter == nil && l.root == nil {
+		l.handOver(m)
+		l.handed = true
+		return
+	}
+	m, first := e.Msg.(wire.Launch)
+	if first = first && l.starter == nil; first {
+		if err := l.launched(m.Job); err != nil {
+			l.hear(core.LinkLost{Link: core.Up, Cause: err.Error()})
 			return
 		}
-		l.hear(got)
-	case flow.DaemonExited:
-		l.daemonExited(got)
-		l.hear(got)
-	case core.RankFrame, core.RankExited, core.RankDrained:
-		l.fromRanks(got)
-	case core.Event:
-		l.hear(got)
-	default:
-		l.fromRanks(got)
+		if m.Job.Launch.Repair {
+			l.listenJoins(m.Job.ID, m.First, m.Level-1)
+		}
+	}
+	l.hear(core.Frame(e))
+	if first {
+		l.traceNode(m.Job.Launch.TraceEvents, m.Nodes.At(0).Host)
 	}
 }
 
@@ -128,7 +105,7 @@ func (l *loop) perform(e core.Effect) (last bool) {
 func (l *loop) launched(j *job.Job) error {
 	var notify func(text string)
 	if j.Launch.Verbose {
-		notify = func(text string) { l.post(core.Notice{Text: text}) }
+		notify = func(text string) { l.Notice(core.Notice{Text: text}) }
 	}
 	s, err := remote.New(j.Launch, notify)
 	l.starter, l.timed, l.jobID, l.lines = s, j.Launch.Timed, j.ID, j.Launch.LineBuffered()

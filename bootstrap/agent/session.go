@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"ibrun/bootstrap/control"
-	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/core/flow"
 	"ibrun/bootstrap/wire/rankwire"
 )
@@ -14,8 +13,8 @@ type sessionSide struct {
 	opened  []flow.MembersOn
 	pieces  []rankwire.ToolPiece
 	room    int64         // of what may be sent to member 0
-	roomed  chan struct{} // capacity 1: there is more
-	left    chan struct{} // closed when the caller has gone
+	roomed  chan struct{} // capacity 1: there is more; poke drops what does not fit; never closed
+	left    chan struct{} // closed by leave when the caller has gone
 	once    sync.Once
 	sending sync.Mutex // held while a piece is sent
 	kept    bool       // of the controlSide's lock: it lives on without its caller
@@ -31,15 +30,16 @@ func (s *sessionSide) addRoom(n uint32) {
 }
 
 // received queues a piece of a message of member 0 for the caller of the session. If the session goes on without its
-// caller, received acknowledges and drops the piece, so that member 0 does not wait.
-func (c *controlSide) received(e flow.SessionReceived) {
+// caller, received drops the piece and returns its cost. The loop must acknowledge it, so that member 0 does not wait.
+func (c *controlSide) received(e flow.SessionReceived) (dropped uint32) {
 	c.update(e.ID, func(x *exec) {
 		if x.kept {
-			c.loop.hear(flow.SessionTaken{ID: e.ID, N: e.Data.Cost()})
+			dropped = e.Data.Cost()
 		} else {
 			x.pieces = append(x.pieces, e.Data)
 		}
 	})
+	return dropped
 }
 
 // passSession gives a caller what has come for it of its session.
@@ -62,7 +62,7 @@ func (c *controlSide) passSession(ticket uint32, x *exec, put func(control.Respo
 		if err := put(control.Response{ToolResponse: control.ToolResponse{Message: m}}); err != nil {
 			return err
 		}
-		c.loop.post(flow.SessionTaken{ID: ticket, N: p.Cost()})
+		c.events.SessionTaken(flow.SessionTaken{ID: ticket, N: p.Cost()})
 	}
 	return nil
 }
@@ -75,12 +75,12 @@ func (c *controlSide) begin(r caller) {
 	}
 	perRank := r.PerRank
 	r.PerRank = false // members have numbers of their own
-	c.follow(r, func(ticket uint32) core.Event {
-		return flow.SessionAsked{ID: ticket, On: on, PerRank: perRank, Argv: r.Command, Env: r.Env}
+	c.follow(r, func(ticket uint32) {
+		c.events.SessionAsked(flow.SessionAsked{ID: ticket, On: on, PerRank: perRank, Argv: r.Command, Env: r.Env})
 	})
 }
 
-// send waits until the session has room for a piece of a message to member 0, and posts the piece. If that is
+// send waits until the session has room for a piece of a message to member 0, and passes it on. If that is
 // impossible, it returns the reason; otherwise it returns "".
 func (c *controlSide) send(x *exec, r caller) string {
 	piece := rankwire.ToolPiece{Last: r.Last, Data: r.Data}
@@ -90,11 +90,13 @@ func (c *controlSide) send(x *exec, r caller) string {
 	case len(r.Data) > rankwire.MaxToolPiece || len(r.Data) == 0 && !r.Last:
 		return "a piece of a message has 1 to 32768 bytes, or it is the last"
 	}
-	return c.sendWhenRoom(x, piece.Cost(), flow.SessionSent{ID: r.Session, Data: piece}, r.gone)
+	return c.sendWhenRoom(x, piece.Cost(), r.gone, func() {
+		c.events.SessionSent(flow.SessionSent{ID: r.Session, Data: piece})
+	})
 }
 
-// sendWhenRoom gives the core what a caller sends, as soon as there is room on the way.
-func (c *controlSide) sendWhenRoom(x *exec, cost uint32, sent core.Event, gone <-chan struct{}) string {
+// sendWhenRoom calls send, which passes on a message of a caller, as soon as there is room on the way.
+func (c *controlSide) sendWhenRoom(x *exec, cost uint32, gone <-chan struct{}, send func()) string {
 	x.sending.Lock()
 	defer x.sending.Unlock()
 	for {
@@ -108,7 +110,7 @@ func (c *controlSide) sendWhenRoom(x *exec, cost uint32, sent core.Event, gone <
 			return noSession
 		}
 		if ok {
-			c.loop.post(sent)
+			send()
 			return ""
 		}
 		select {
@@ -116,7 +118,7 @@ func (c *controlSide) sendWhenRoom(x *exec, cost uint32, sent core.Event, gone <
 			continue
 		case <-x.left:
 		case <-gone:
-		case <-c.loop.over:
+		case <-c.over:
 		}
 		return noSession
 	}

@@ -49,8 +49,8 @@ type Sink struct {
 	mu     sync.Mutex
 	queue  []printed
 	closed bool
-	woken  sync.Cond // of mu: queue or closed has changed
-	ended  chan struct{}
+	woken  sync.Cond         // of mu: queue or closed has changed
+	ended  chan struct{}     // closed when run has returned
 	cut    map[source][]byte // characters that are not complete yet, on a terminal
 	failed bool
 	tap    *Tap // of the control socket; nil: there is none
@@ -111,7 +111,7 @@ func (s *Sink) close() {
 	}
 }
 
-func (s *Sink) run(post func(any)) {
+func (s *Sink) run(to terminalEvents) {
 	defer close(s.ended)
 	for {
 		s.mu.Lock()
@@ -126,12 +126,12 @@ func (s *Sink) run(post func(any)) {
 			return
 		}
 		for _, w := range batch {
-			s.write(w, post)
+			s.write(w, to)
 		}
 	}
 }
 
-func (s *Sink) write(w printed, post func(any)) {
+func (s *Sink) write(w printed, to terminalEvents) {
 	s.tap.add(w)
 	if s.failed {
 		return
@@ -140,18 +140,18 @@ func (s *Sink) write(w printed, post func(any)) {
 	if s.style.labels() {
 		out = s.lines(from, w.data)
 	}
-	to := s.to[w.stream]
+	file := s.to[w.stream]
 	if s.style.Direct != nil && w.rank == s.style.Terminal {
-		to = s.style.Direct
+		file = s.style.Direct
 	} else {
 		out = s.shown(from, out)
 	}
-	if _, err := to.Write(out); err != nil {
+	if _, err := file.Write(out); err != nil {
 		s.failed = true
-		post(core.SinkFailed{Pipe: errors.Is(err, syscall.EPIPE), Cause: err.Error()})
+		to.SinkFailed(core.SinkFailed{Pipe: errors.Is(err, syscall.EPIPE), Cause: err.Error()})
 		return
 	}
-	post(core.Wrote{N: len(w.data)})
+	to.Wrote(core.Wrote{N: len(w.data)})
 }
 
 // shown is what a source's stream is to show of some bytes. A character is

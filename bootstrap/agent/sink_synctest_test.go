@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/core"
 )
 
 func TestSinkTimes(t *testing.T) {
@@ -22,7 +24,7 @@ func TestSinkWithoutAReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
 		s := NewSink(w, io.Discard, Style{})
-		go s.run(func(any) {})
+		go s.run(recorder(func(core.Event) {}))
 		for range 100 {
 			s.put(write(0, 1, "x"))
 		}

@@ -24,7 +24,7 @@ func written(style Style, writes ...printed) (stdout, stderr string, events []an
 		s.put(w)
 	}
 	s.closed = true
-	s.run(func(ev any) { events = append(events, ev) })
+	s.run(recorder(func(ev core.Event) { events = append(events, ev) }))
 	return out.String(), err.String(), events
 }
 
@@ -85,7 +85,7 @@ func TestSinkHoldsLittle(t *testing.T) {
 	most := 0
 	for range 3 {
 		for r := range uint32(ranks) {
-			s.write(full(job.Rank(r), "x"), func(any) {})
+			s.write(full(job.Rank(r), "x"), recorder(func(core.Event) {}))
 			most = max(most, s.buffered)
 		}
 	}
@@ -150,7 +150,7 @@ func TestSinkFails(t *testing.T) {
 		}
 		var events []any
 		s.closed = true
-		s.run(func(ev any) { events = append(events, ev) })
+		s.run(recorder(func(ev core.Event) { events = append(events, ev) }))
 		require.Equal(t, []any{core.Wrote{N: 3}, core.SinkFailed{Pipe: c.pipe, Cause: c.with.Error()}}, events)
 	}
 }

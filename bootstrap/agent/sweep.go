@@ -25,7 +25,7 @@ func (l *loop) sweepJob(e core.SweepJob) {
 		killed, left, err := proc.KillMarked(mark, e.Grace, killWait)
 		safefile.SweepNode() // removes the files that the lost agent and its reaper have left
 		if err != nil {      // the lost link tells the parent that the result is unknown
-			l.post(core.LinkLost{Link: core.Up, Cause: err.Error()})
+			l.LinkLost(core.LinkLost{Link: core.Up, Cause: err.Error()})
 			return
 		}
 		// The group also contains processes whose environment no longer names the job, which KillMarked does not find.
@@ -35,6 +35,6 @@ func (l *loop) sweepJob(e core.SweepJob) {
 		if !group.Remove(killWait) {
 			left = append(left, group.Processes()...)
 		}
-		l.post(core.JobSwept{Killed: uint32(killed), Left: spawn.Unkillable(left)})
+		l.JobSwept(core.JobSwept{Killed: uint32(killed), Left: spawn.Unkillable(left)})
 	}()
 }

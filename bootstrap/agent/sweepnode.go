@@ -30,7 +30,7 @@ func (l *loop) sweepNode(e core.SweepNode) {
 		} else {
 			ev.Killed, ev.Left = m.Killed, m.Left
 		}
-		l.post(ev)
+		l.NodeSwept(ev)
 	})
 }
 

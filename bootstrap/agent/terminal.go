@@ -20,14 +20,14 @@ func WindowOf(f *os.File) job.Window {
 	return job.Window{Rows: size.Row, Cols: size.Col}
 }
 
-// resizes posts the new size whenever that of our terminal changes.
+// resizes reports the new size whenever that of our terminal changes.
 func (l *loop) resizes(f *os.File) (end func()) {
-	c := make(chan os.Signal, 1)
+	c := make(chan os.Signal, 1) // another signal says nothing new; end closes c
 	signal.Notify(c, syscall.SIGWINCH)
 	go func() {
 		for range c {
 			if size := WindowOf(f); size != (job.Window{}) {
-				l.post(core.StdinRead{Window: size})
+				l.StdinRead(core.StdinRead{Window: size})
 			}
 		}
 	}()

@@ -56,7 +56,7 @@ func (c *controlSide) checkTool() {
 	c.mu.Unlock()
 	switch {
 	case due && ends:
-		go c.loop.post(core.Interrupted{Signal: uint8(syscall.SIGTERM)})
+		go c.events.Interrupted(core.Interrupted{Signal: uint8(syscall.SIGTERM)})
 	case due:
 		go c.release()
 	}
@@ -81,7 +81,7 @@ func (c *controlSide) answerTool(r caller) {
 	case "ready":
 		select {
 		case <-c.tool.ready:
-		case <-c.loop.over:
+		case <-c.over:
 			return
 		case <-r.gone:
 			return
@@ -119,7 +119,7 @@ func (c *controlSide) answerTool(r caller) {
 		case r.Verb == "send":
 			why = c.send(x, r)
 		default:
-			c.loop.post(flow.DaemonsKept{ID: r.Session})
+			c.events.DaemonsKept(flow.DaemonsKept{ID: r.Session})
 		}
 	}
 	r.done(why)

@@ -26,15 +26,6 @@ type (
 		// Resizes: it is built to go on with another number of processes.
 		Resizes bool
 	}
-	// CharmBytes is what such a program sent, in whatever pieces.
-	CharmBytes struct {
-		Call  uint32
-		Bytes []byte
-	}
-	// CharmClosed is the end of its connection. Nothing comes of it any more.
-	CharmClosed struct{ Call uint32 }
-	// Muted ends Mute: nothing comes of a rank's descriptors any more.
-	Muted struct{ Rank job.Slot }
 )
 
 // startsByCharmrun reports whether a program is of Charm++'s layer netlrts, which finds its peers
@@ -95,13 +86,12 @@ func (s *Set) offerCharm() error {
 	if p.tried {
 		return p.err
 	}
-	p.tried, p.name, p.post = true, "the port of Charm++ programs", s.cfg.Post
-	p.said = func(call uint32, b []byte) Event { return CharmBytes{call, b} }
-	p.closed = func(call uint32) Event { return CharmClosed{call} }
+	p.tried, p.name, p.events = true, "the port of Charm++ programs", s.cfg.Events
+	p.received, p.closed = p.events.CharmReceived, p.events.CharmClosed
 	p.err = p.open()
 	if l := s.cfg.Job.Layout; s.cfg.NodeIndex == 0 && l.Plane() != 0 && l.Nodes() > 1 {
-		s.cfg.Post(Warning{"ranks are dealt to the nodes in turn, and Charm++ takes processes of successive numbers " +
-			"for those of one host; hint: --map-by slot"})
+		s.cfg.Events.Warn("ranks are dealt to the nodes in turn, and Charm++ takes processes of successive numbers " +
+			"for those of one host; hint: --map-by slot")
 	}
 	return p.err
 }
@@ -117,7 +107,7 @@ func (s *Set) prepareCharm(env *environment, r *rank, resizes bool) error {
 	}
 	out := s.cfg.Job.Output
 	r.charm = true
-	s.cfg.Post(CharmRank{
+	s.cfg.Events.CharmStarting(CharmRank{
 		Rank: r.slot, PEs: pes, Resizes: resizes, Prints: !r.terminal && out.StdoutFile == "" && out.StderrFile == "",
 	})
 	for _, entry := range []string{
@@ -139,14 +129,14 @@ func netMagic(secret []byte) uint32 {
 	return binary.BigEndian.Uint32(sum[:]) >> 1 // it is read as an int
 }
 
-// Mute posts what a rank's descriptors hold, then Muted, and from then on drops what comes by them.
+// Mute reports what a rank's descriptors hold, then CharmMuted, and from then on drops what comes by them.
 func (s *Set) Mute(slot job.Slot) {
 	r := s.rank(slot)
 	go func() {
 		for _, rd := range r.readers[1:] {
 			rd.mute()
 		}
-		s.cfg.Post(Muted{slot})
+		s.cfg.Events.CharmMuted(slot)
 	}()
 }
 

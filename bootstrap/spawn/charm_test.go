@@ -15,7 +15,7 @@ import (
 // servingCharm is a node of two ranks, 4 and 5, with an open port of Charm++.
 func servingCharm(t *testing.T) (*Set, chan Event) {
 	events := make(chan Event, 100)
-	s := &Set{cfg: Config{Job: &job.Job{Size: 8, Nodes: 4}, NodeIndex: 2, Post: func(ev Event) { events <- ev }}}
+	s := &Set{cfg: Config{Job: &job.Job{Size: 8, Nodes: 4}, NodeIndex: 2, Events: recorder(func(ev Event) { events <- ev })}}
 	require.NoError(t, s.offerCharm())
 	require.NoError(t, s.offerCharm(), "it is open")
 	return s, events
@@ -39,7 +39,7 @@ func TestNetMagic(t *testing.T) {
 func TestMute(t *testing.T) {
 	for _, before := range []string{"", "a line\n", "a line\nand the beginning of one", strings.Repeat("x", 3*chunkSize)} {
 		events := make(chan Event, 100)
-		r := newReader(4, 1, nil, Config{Job: &job.Job{}, Post: func(ev Event) { events <- ev }})
+		r := newReader(4, 1, nil, Config{Job: &job.Job{}, Events: recorder(func(ev Event) { events <- ev })})
 		ours, theirs, err := os.Pipe()
 		require.NoError(t, err)
 		wrote := make(chan error)

@@ -23,7 +23,7 @@ import (
 const ControlFD = 3
 
 // control is the agent's end of a rank's descriptor, or of a program's. A reader
-// goroutine posts what comes. What goes to the other end is sent at once. What that end does not take
+// goroutine reports what comes. What goes to the other end is sent at once. What that end does not take
 // then, and what carries a descriptor, is left to a writer goroutine. It empties a queue that the
 // core's own questions and answers bound.
 //
@@ -32,9 +32,9 @@ const ControlFD = 3
 // of its own for all that follows, so that what one program leaves half read does
 // not meet the next.
 type control struct {
-	noun string // rank, or member of a session
-	rank job.Slot
-	post func(Event)
+	noun   string // rank, or member of a session
+	rank   job.Slot
+	events Events
 
 	mu      sync.Mutex
 	file    socket        // nil if the connection is not open
@@ -66,8 +66,8 @@ type letter struct {
 	last  bool // the control channel closes when it is sent
 }
 
-func newControl(rank job.Slot, post func(Event)) *control {
-	d := &control{noun: "rank", rank: rank, post: post}
+func newControl(rank job.Slot, events Events) *control {
+	d := &control{noun: "rank", rank: rank, events: events}
 	d.changed.L = &d.mu
 	return d
 }
@@ -153,16 +153,16 @@ func (d *control) read() {
 		switch {
 		case n == 0 || len(hellos) > 0:
 		case speaksPMI:
-			d.post(PMIBytes{d.rank, bytes.Clone(b[:n])})
+			d.events.PMIReceived(d.rank, bytes.Clone(b[:n]))
 		case letter && d.joined() != nil:
-			d.post(Warning{fmt.Sprintf("rank %d: a program that speaks PMI cannot join after one of the package ibrun: "+
-				"start it as a job of its own", d.rank)})
+			d.events.Warn(fmt.Sprintf("rank %d: a program that speaks PMI cannot join after one of the package ibrun: "+
+				"start it as a job of its own", d.rank))
 			in.shut()
 			return
 		case !warned:
 			warned = true
-			d.post(Warning{fmt.Sprintf("rank %d wrote something else to descriptor %d, which is its agent's: %.20q",
-				d.rank, ControlFD, b[:n])})
+			d.events.Warn(fmt.Sprintf("rank %d wrote something else to descriptor %d, which is its agent's: %.20q",
+				d.rank, ControlFD, b[:n]))
 		}
 		if err != nil {
 			return
@@ -174,7 +174,7 @@ func (d *control) read() {
 // taken for one by everybody else, and one after another that said no Finalize may
 // still be counted on.
 func (d *control) admit(f *os.File, speaksPMI bool) {
-	p := newControl(d.rank, d.post)
+	p := newControl(d.rank, d.events)
 	p.file, p.ended = f, make(chan struct{})
 	before, why := d.joined(), ""
 	switch {
@@ -200,7 +200,7 @@ func (d *control) admit(f *os.File, speaksPMI bool) {
 	if closed {
 		p.close()
 	}
-	d.post(core.RankFrame{Rank: d.rank, Msg: rankwire.Hello{}})
+	d.events.RankFrame(core.RankFrame{Rank: d.rank, Msg: rankwire.Hello{}})
 	go p.readFrames()
 }
 
@@ -247,8 +247,8 @@ func (d *control) readFrames() {
 		m, err := frames.Next()
 		if err != nil {
 			if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded) {
-				d.post(Warning{fmt.Sprintf("%s %d sent what no %s sends: %v; it is not listened to any more",
-					d.noun, d.rank, d.noun, err)})
+				d.events.Warn(fmt.Sprintf("%s %d sent what no %s sends: %v; it is not listened to any more",
+					d.noun, d.rank, d.noun, err))
 			}
 			return
 		}
@@ -256,7 +256,7 @@ func (d *control) readFrames() {
 			continue // it has been said
 		}
 		_, d.finalized = m.(rankwire.Finalize)
-		d.post(core.RankFrame{Rank: d.rank, Msg: m})
+		d.events.RankFrame(core.RankFrame{Rank: d.rank, Msg: m})
 		if d.finalized {
 			return
 		}
@@ -449,7 +449,7 @@ func (s *Set) Tell(slot job.Slot, m frame.Message) { s.rank(slot).control.tell(m
 func (s *Set) Connect(a, b job.Slot) {
 	fa, fb, err := SocketPair()
 	if err != nil {
-		s.cfg.Post(Warning{fmt.Sprintf("ranks %d and %d cannot be connected: %v", a, b, err)})
+		s.cfg.Events.Warn(fmt.Sprintf("ranks %d and %d cannot be connected: %v", a, b, err))
 		s.Tell(a, rankwire.Pair{Rank: b, What: rankwire.Failed})
 		s.Tell(b, rankwire.Pair{Rank: a, What: rankwire.Failed})
 		return

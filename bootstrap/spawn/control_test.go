@@ -17,8 +17,8 @@ import (
 )
 
 // entered is a control channel that serves a rank, whose end is the caller's.
-func entered(t *testing.T, post func(Event)) (d *control, rank *os.File) {
-	d = newControl(3, post)
+func entered(t *testing.T, events recorder) (d *control, rank *os.File) {
+	d = newControl(3, events)
 	rank, err := d.open()
 	require.NoError(t, err)
 	d.serve(d.read)

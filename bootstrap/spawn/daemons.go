@@ -45,7 +45,7 @@ type daemon struct {
 	streams
 }
 
-// StartDaemons starts the daemons of an order, and returns how many they are. It posts flow.DaemonExited for each of
+// StartDaemons starts the daemons of an order, and returns how many they are. It reports flow.DaemonExited for each of
 // them when it has ended or could not be started. All ranks must have been started. Call it from the goroutine that
 // calls the other methods.
 func (s *Set) StartDaemons(o flow.StartDaemons) (d *Daemons, n int) {
@@ -70,13 +70,13 @@ func (s *Set) StartDaemons(o flow.StartDaemons) (d *Daemons, n int) {
 func (d *Daemons) add(number uint32, at job.Slot, slots ...job.Slot) {
 	s := d.set
 	one := &daemon{number: number, rank: s.rank(at)}
-	post := func(ev Event) { s.cfg.Post(d.event(number, ev)) }
+	events := daemonEvents{s.cfg.Events, d.order.ID, number}
 	if d.order.Input != wire.ReadsNothing {
-		one.feed = newFeeder(at, post)
+		one.feed = newFeeder(at, events)
 		one.feed.terminal = d.hasTerminal()
 	}
 	for stream := range uint8(2) {
-		r := newReader(at, stream+1, one.feed, Config{Job: s.cfg.Job, Post: post})
+		r := newReader(at, stream+1, one.feed, Config{Job: s.cfg.Job, Events: events})
 		r.unbuffered = r.unbuffered || one.feed != nil // a person or a program waits for the answers to the input
 		one.readers[stream+1] = r
 	}
@@ -95,7 +95,7 @@ func (d *Daemons) add(number uint32, at job.Slot, slots ...job.Slot) {
 	}
 	switch {
 	case d.order.Count > 0:
-		d.addMember(one, slots, post)
+		d.addMember(one, slots, events)
 	case d.order.PerRank:
 		one.env = append(one.env, "IBRUN_DAEMON="+num(one.rank.rank))
 	default:
@@ -104,22 +104,28 @@ func (d *Daemons) add(number uint32, at job.Slot, slots ...job.Slot) {
 	d.all = append(d.all, one)
 }
 
-// event converts an event of a rank into the same event of the daemon with the given number. Readers, feeders and
-// control channels post events of ranks even if they belong to a daemon. event returns any other event unchanged.
-func (d *Daemons) event(number uint32, ev Event) Event {
-	id := d.order.ID
-	switch ev := ev.(type) {
-	case core.RankOutput:
-		out := wire.DaemonOutput{ID: id, Number: number, Stream: ev.Stream, Data: ev.Data}
-		return flow.DaemonOutput{DaemonOutput: out}
-	case core.RankInputRead:
-		return flow.DaemonInputRead{ID: id, N: uint32(ev.N)}
-	case core.RankInputClosed:
-		return flow.DaemonInputClosed{ID: id}
-	case core.RankFrame:
-		return flow.MemberFrame{ID: id, Member: job.Slot(number), Msg: ev.Msg}
-	}
-	return ev
+// daemonEvents reports the events of one daemon. Readers, feeders and control channels report events of ranks even if
+// they belong to a daemon.
+type daemonEvents struct {
+	Events
+	id, number uint32
+}
+
+func (e daemonEvents) RankOutput(ev core.RankOutput) {
+	out := wire.DaemonOutput{ID: e.id, Number: e.number, Stream: ev.Stream, Data: ev.Data}
+	e.DaemonOutput(flow.DaemonOutput{DaemonOutput: out})
+}
+
+func (e daemonEvents) RankInputRead(ev core.RankInputRead) {
+	e.DaemonInputRead(flow.DaemonInputRead{ID: e.id, N: uint32(ev.N)})
+}
+
+func (e daemonEvents) RankInputClosed(core.RankInputClosed) {
+	e.DaemonInputClosed(flow.DaemonInputClosed{ID: e.id})
+}
+
+func (e daemonEvents) RankFrame(ev core.RankFrame) {
+	e.MemberFrame(flow.MemberFrame{ID: e.id, Member: job.Slot(e.number), Msg: ev.Msg})
 }
 
 // run starts a daemon and waits for its end.
@@ -139,9 +145,9 @@ func (d *Daemons) run(one *daemon) {
 	d.ended(one, StatusOf(p.Status()), "")
 }
 
-// ended posts the end of a daemon. If the daemon was not started, cause is the reason.
+// ended reports the end of a daemon. If the daemon was not started, cause is the reason.
 func (d *Daemons) ended(one *daemon, status job.Status, cause string) {
-	d.set.cfg.Post(flow.DaemonExited{ID: d.order.ID, Number: one.number, Status: status, Cause: cause})
+	d.set.cfg.Events.DaemonExited(flow.DaemonExited{ID: d.order.ID, Number: one.number, Status: status, Cause: cause})
 }
 
 func (d *Daemons) start(one *daemon) (p *proc.Process, code uint8, err error) {
@@ -188,7 +194,7 @@ func (d *Daemons) start(one *daemon) (p *proc.Process, code uint8, err error) {
 	return p, 0, nil
 }
 
-// Resume lets the reader of a daemon's stream post its next chunk.
+// Resume lets the reader of a daemon's stream report its next chunk.
 func (d *Daemons) Resume(number uint32, stream uint8) {
 	for _, one := range d.all {
 		if one.number == number {

@@ -39,7 +39,7 @@ func twoPrograms(change func(*job.Job)) *Set {
 	if change != nil {
 		change(j)
 	}
-	return New(Config{Job: j, Node: job.Node{Host: "n1", First: 2, Ranks: 3}, NodeIndex: 1, Post: func(Event) {}})
+	return New(Config{Job: j, Node: job.Node{Host: "n1", First: 2, Ranks: 3}, NodeIndex: 1, Events: recorder(func(Event) {})})
 }
 
 func TestIdentity(t *testing.T) {

@@ -24,7 +24,7 @@ func FuzzControl(f *testing.F) {
 			return // more than a socket holds
 		}
 		var posted []Event
-		d := newControl(7, func(ev Event) { posted = append(posted, ev) })
+		d := newControl(7, recorder(func(ev Event) { posted = append(posted, ev) }))
 		theirs, err := d.open()
 		require.NoError(t, err)
 		_, err = theirs.Write(said)

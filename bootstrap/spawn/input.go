@@ -11,8 +11,8 @@ import (
 // feeder writes standard input to one rank. What may be queued is bounded by
 // the core's credit; the goroutine ends with the input or the rank.
 type feeder struct {
-	rank job.Slot
-	post func(Event)
+	rank   job.Slot
+	events Events
 	// terminal says that the rank reads from one: its end of input is a character.
 	terminal bool
 
@@ -27,8 +27,8 @@ type feeder struct {
 	last byte // that was written; run's alone
 }
 
-func newFeeder(rank job.Slot, post func(Event)) *feeder {
-	f := &feeder{rank: rank, post: post}
+func newFeeder(rank job.Slot, events Events) *feeder {
+	f := &feeder{rank: rank, events: events}
 	f.changed.L = &f.mu
 	return f
 }
@@ -118,9 +118,9 @@ func (f *feeder) run(file *os.File) {
 		}
 		f.last = data[len(data)-1]
 		if _, err := file.Write(data); err != nil {
-			f.post(core.RankInputClosed{Rank: f.rank})
+			f.events.RankInputClosed(core.RankInputClosed{Rank: f.rank})
 			return
 		}
-		f.post(core.RankInputRead{Rank: f.rank, N: len(data)})
+		f.events.RankInputRead(core.RankInputRead{Rank: f.rank, N: len(data)})
 	}
 }

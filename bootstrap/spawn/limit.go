@@ -26,8 +26,8 @@ func (s *Set) prepare() {
 		have := own[l.Resource]
 		want := attainable(l, have)
 		if want.Soft != l.Soft && want.Soft < l.Soft {
-			s.cfg.Post(Warning{fmt.Sprintf("limit %s is %s here, not %s as where ibrun was started: ask for a higher hard limit on this node",
-				limits.Names[l.Resource], amount(want.Soft), amount(l.Soft))})
+			s.cfg.Events.Warn(fmt.Sprintf("limit %s is %s here, not %s as where ibrun was started: ask for a higher hard limit on this node",
+				limits.Names[l.Resource], amount(want.Soft), amount(l.Soft)))
 		}
 		if want == have {
 			continue

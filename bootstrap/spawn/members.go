@@ -32,13 +32,13 @@ func (d *Daemons) addMembers() {
 }
 
 // addMember makes a daemon a member of the session. The number of the member is that of the daemon. The member
-// receives a description of the ranks in slots, and its control channel passes events to post.
-func (d *Daemons) addMember(one *daemon, slots []job.Slot, post func(Event)) {
+// receives a description of the ranks in slots, and its control channel reports to events.
+func (d *Daemons) addMember(one *daemon, slots []job.Slot, events Events) {
 	one.env = append(one.env, "IBRUN_DAEMON="+num(one.number), "IBRUN_MEMBER="+num(one.number),
 		"IBRUN_MEMBERS="+num(d.order.Size), "IBRUN_MEMBER_FD="+strconv.Itoa(ControlFD))
 	one.env = append(one.env, d.order.Env...)
 	one.beside = slots
-	one.member = newControl(job.Slot(one.number), post)
+	one.member = newControl(job.Slot(one.number), events)
 	one.member.noun = "member"
 }
 

@@ -137,8 +137,8 @@ func (s *Set) offer() (*os.File, error) {
 	return s.mpi.file, s.mpi.err
 }
 
-// kind returns what the program p, whose file is path, has to do with MPI, and posts the library that it uses. If the
-// job is verbose, the first node also posts a Warning that names the kind.
+// kind returns what the program p, whose file is path, has to do with MPI, and reports the library that it uses. If the
+// job is verbose, the first node also warns the user and names the kind.
 func (s *Set) kind(path string, p *job.Program) kind {
 	k := linked(path)
 	if k == (kind{}) && startsByCharmrun(path, p.Env) {
@@ -148,10 +148,10 @@ func (s *Set) kind(path string, p *job.Program) kind {
 		k.names = namedLauncher(path, p.Argv, p.Dir)
 	}
 	if k.mpich || k.open || k.pmix || k.charm {
-		s.cfg.Post(core.MPIFindings{MPIFindings: job.MPIFindings{Library: k.soname}})
+		s.cfg.Events.MPIFindings(core.MPIFindings{MPIFindings: job.MPIFindings{Library: k.soname}})
 	}
 	if s.cfg.Job.Launch.Verbose && s.cfg.NodeIndex == 0 {
-		s.cfg.Post(Warning{p.Argv[0] + " " + k.String()})
+		s.cfg.Events.Warn(p.Argv[0] + " " + k.String())
 	}
 	return k
 }

@@ -39,7 +39,7 @@ type reader struct {
 	stream     uint8
 	unbuffered bool
 	feed       *feeder // what the rank reads of ibrun's input; nil: nothing
-	post       func(Event)
+	events     Events
 	file       pollable      // nil: nothing is read
 	copy       *os.File      // gets what is read, too; nil: nothing does
 	more       chan struct{} // capacity 1; filled by resume, one chunk a time
@@ -60,7 +60,7 @@ type pollable interface {
 
 func newReader(rank job.Slot, stream uint8, feed *feeder, cfg Config) *reader {
 	return &reader{
-		rank: rank, stream: stream, unbuffered: cfg.Job.Output.Unbuffered, feed: feed, post: cfg.Post,
+		rank: rank, stream: stream, unbuffered: cfg.Job.Output.Unbuffered, feed: feed, events: cfg.Events,
 		more: make(chan struct{}, 1), ended: make(chan struct{}), muted: make(chan struct{}),
 	}
 }
@@ -90,7 +90,7 @@ func (r *reader) keep(data []byte) {
 		return
 	}
 	if _, err := r.copy.Write(data); err != nil {
-		r.post(Warning{fmt.Sprintf("%v; what else the rank prints is only forwarded", err)})
+		r.events.Warn(fmt.Sprintf("%v; what else the rank prints is only forwarded", err))
 		r.copy.Close()
 		r.copy = nil
 	}
@@ -144,9 +144,9 @@ func (r *reader) over() bool {
 	return !r.until.IsZero() && !time.Now().Before(r.until)
 }
 
-// pass posts one chunk and waits until the next may follow.
+// pass reports one chunk and waits until the next may follow.
 func (r *reader) pass(data []byte) {
-	r.post(core.RankOutput{Rank: r.rank, Stream: r.stream, Data: bytes.Clone(data)})
+	r.events.RankOutput(core.RankOutput{Rank: r.rank, Stream: r.stream, Data: bytes.Clone(data)})
 	began := time.Now()
 	<-r.more
 	r.mu.Lock()

@@ -35,7 +35,7 @@ func reading(from pollable, out job.Output, prompts bool) (*reader, <-chan Event
 	if prompts {
 		feed = newFeeder(3, nil)
 	}
-	r := newReader(3, 1, feed, Config{Job: &job.Job{Output: out}, Post: func(ev Event) { events <- ev }})
+	r := newReader(3, 1, feed, Config{Job: &job.Job{Output: out}, Events: recorder(func(ev Event) { events <- ev })})
 	r.start(from, nil)
 	return r, events
 }
@@ -92,7 +92,7 @@ func TestOutputHeldOpen(t *testing.T) {
 // after it.
 func TestFeed(t *testing.T) {
 	events := make(chan Event, 10)
-	f := newFeeder(2, func(ev Event) { events <- ev })
+	f := newFeeder(2, recorder(func(ev Event) { events <- ev }))
 	f.put([]byte("ab"))
 	f.put([]byte("c"))
 	f.end()
@@ -117,7 +117,7 @@ func TestFeed(t *testing.T) {
 // holds nobody up.
 func TestFeedEndsEarly(t *testing.T) {
 	events := make(chan Event, 10)
-	f := newFeeder(2, func(ev Event) { events <- ev })
+	f := newFeeder(2, recorder(func(ev Event) { events <- ev }))
 	from, to, err := os.Pipe()
 	require.NoError(t, err)
 	f.start(to)
@@ -125,7 +125,7 @@ func TestFeedEndsEarly(t *testing.T) {
 	f.put([]byte("x"))
 	require.Equal(t, core.RankInputClosed{Rank: 2}, next(t, events))
 
-	f = newFeeder(2, func(ev Event) { events <- ev })
+	f = newFeeder(2, recorder(func(ev Event) { events <- ev }))
 	from, to, err = os.Pipe()
 	require.NoError(t, err)
 	defer from.Close()

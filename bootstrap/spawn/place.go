@@ -117,7 +117,7 @@ func (s *Set) place() error {
 	}
 	if b := s.cfg.Job.Binding; b.Report || b.Topo || b.Worded() { // who said nothing takes what he gets
 		for _, n := range notes {
-			s.cfg.Post(Warning{n})
+			s.cfg.Events.Warn(n)
 		}
 	}
 	return nil

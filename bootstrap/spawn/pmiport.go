@@ -17,10 +17,9 @@ type pmiPort struct {
 }
 
 // open listens, and makes up the numbers.
-func (p *pmiPort) open(n job.Node, post func(Event)) error {
-	p.name, p.post = "PMI_PORT", post
-	p.said = func(call uint32, b []byte) Event { return CallBytes{call, b} }
-	p.closed = func(call uint32) Event { return CallClosed{call} }
+func (p *pmiPort) open(n job.Node, events Events) error {
+	p.name, p.events = "PMI_PORT", events
+	p.received, p.closed = events.CallReceived, events.CallClosed
 	ids := map[int]job.Slot{}
 	for uint32(len(ids)) < n.Ranks {
 		var b [4]byte

@@ -27,19 +27,19 @@ type pmixPort struct {
 	files     map[uint32][]safefile.File
 }
 
-// offerPMIx opens the port of PMIx once. When the first client connects, the port makes the job's folder and posts
-// pmixserver.Placement, before it posts anything that the client sends. The folder is made that late because most
+// offerPMIx opens the port of PMIx once. When the first client connects, the port makes the job's folder and reports
+// pmixserver.Placement, before it reports anything that the client sends. The folder is made that late because most
 // programs that could be clients never connect.
 func (s *Set) offerPMIx() error {
 	p := &s.PMIx
 	if p.tried {
 		return p.err
 	}
-	p.tried, p.name, p.post = true, "the port of PMIx", s.cfg.Post
-	p.said = func(call uint32, b []byte) Event { return PMIxBytes{call, b} }
-	p.closed = func(call uint32) Event {
+	p.tried, p.name, p.events = true, "the port of PMIx", s.cfg.Events
+	p.received = p.events.PMIxReceived
+	p.closed = func(call uint32) {
 		p.dropFiles(call)
-		return PMIxClosed{call}
+		p.events.PMIxClosed(call)
 	}
 	node, ranks := s.placement(), make([]job.Rank, len(s.ranks))
 	for i, r := range s.ranks {
@@ -47,10 +47,10 @@ func (s *Set) offerPMIx() error {
 	}
 	p.first = func() {
 		p.makeFolder(&node, ranks)
-		p.post(node)
+		p.events.PMIxPlaced(node)
 	}
 	if p.err = p.open(); p.err != nil {
-		s.cfg.Post(Warning{p.err.Error()})
+		s.cfg.Events.Warn(p.err.Error())
 	}
 	return p.err
 }
@@ -60,7 +60,7 @@ func (s *Set) offerPMIx() error {
 func (p *pmixPort) makeFolder(node *pmixserver.Placement, ranks []job.Rank) {
 	folder, err := safefile.Make(os.TempDir())
 	if err != nil {
-		p.post(Warning{fmt.Sprintf("clients of PMIx get no folder for temporary files: %v", err)})
+		p.events.Warn(fmt.Sprintf("clients of PMIx get no folder for temporary files: %v", err))
 		return
 	}
 	node.Folder = folder.Path()

@@ -23,14 +23,14 @@ func servingPMIx(t *testing.T) (*Set, chan Event) {
 	return servingPMIxTo(t, func(ev Event) { events <- ev }), events
 }
 
-func servingPMIxTo(t *testing.T, post func(Event)) *Set {
+func servingPMIxTo(t *testing.T, events recorder) *Set {
 	t.Setenv("TMPDIR", t.TempDir())
 	s := New(Config{
 		Job: &job.Job{
 			Size: 6, Layout: job.NewLayout([]job.Share{{Nodes: 3, Ranks: 2}}),
 			Programs: []job.Program{{Count: 6, Argv: []string{"a"}}},
 		},
-		Node: job.Node{Host: "n", First: 4, Ranks: 2}, Post: post,
+		Node: job.Node{Host: "n", First: 4, Ranks: 2}, Events: events,
 	})
 	s.machine = &topo.Machine{Allowed: cpuset.Of(0)}
 	require.NoError(t, s.offerPMIx())

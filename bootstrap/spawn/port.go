@@ -16,14 +16,14 @@ import (
 // calls, and those of other users are hung up on. A caller counts for nothing until it has said
 // what only a rank knows. The zero value is closed.
 type port struct {
-	name   string // for the user
-	said   func(call uint32, b []byte) Event
-	closed func(call uint32) Event
-	post   func(Event)
-	warned bool   // of accept
-	first  func() // called by accept once, before it reads from the first client; nil if not needed any more
-	tried  bool   // open was called, when the first rank that needs the port was started
-	err    error  // error that open returned
+	name     string // for the user
+	events   Events
+	received func(call uint32, b []byte) // reports bytes of a connection to events
+	closed   func(call uint32)           // reports the end of a connection
+	warned   bool                        // of accept
+	first    func()                      // called before the first client is read from, if not nil; nil afterwards
+	tried    bool                        // open was called, when the first rank that needs the port was started
+	err      error                       // error that open returned
 
 	mu     sync.Mutex
 	number int // TCP's
@@ -56,12 +56,12 @@ func (p *port) open() error {
 	return nil
 }
 
-// accept accepts connections until an error occurs, and posts the error as a Warning.
+// accept accepts connections until an error occurs, and reports the error by Warn.
 func (p *port) accept(l *net.TCPListener) {
 	for {
 		c, err := l.AcceptTCP()
 		if err != nil { // for example, the process has no free descriptor
-			p.post(Warning{fmt.Sprintf("nobody can connect to %s any more: %v", p.name, exit.Cause(err))})
+			p.events.Warn(fmt.Sprintf("nobody can connect to %s any more: %v", p.name, exit.Cause(err)))
 			return
 		}
 		p.answer(c)
@@ -69,7 +69,7 @@ func (p *port) accept(l *net.TCPListener) {
 }
 
 // answer serves a connection from a process of this user, and closes a connection from a process of another user. It
-// posts a Warning for the first one that it closes for this reason.
+// warns of the first one that it closes for this reason.
 func (p *port) answer(c *net.TCPConn) {
 	uid, err := Caller(c)
 	if err == nil && uid == os.Geteuid() {
@@ -83,7 +83,7 @@ func (p *port) answer(c *net.TCPConn) {
 	c.Close()
 	if err == nil && !p.warned {
 		p.warned = true
-		p.post(Warning{fmt.Sprintf("user %d of this node calls %s, and is not answered", uid, p.name)})
+		p.events.Warn(fmt.Sprintf("user %d of this node calls %s, and is not answered", uid, p.name))
 	}
 }
 
@@ -92,7 +92,7 @@ func (p *port) take(f *net.TCPConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last++
-	c, number := &call{control: newControl(0, p.post)}, p.last
+	c, number := &call{control: newControl(0, p.events)}, p.last
 	c.file, c.ended = f, make(chan struct{})
 	p.calls[number] = c
 	p.silent = append(p.silent, number)
@@ -103,12 +103,12 @@ func (p *port) take(f *net.TCPConn) {
 	go func() {
 		defer close(c.ended)
 		readPMI(&mouth{socket: f}, func(b []byte) {
-			p.post(p.said(number, b))
+			p.received(number, b)
 			c.awaitRoom()
 		})
 		c.close()
 		p.forget(number)
-		p.post(p.closed(number))
+		p.closed(number)
 	}()
 }
 

@@ -16,8 +16,8 @@ import (
 // listening is a node of two ranks, 4 and 5, with an open port.
 func listening(t *testing.T) (*Set, chan Event) {
 	events := make(chan Event, 1000)
-	s := &Set{cfg: Config{Post: func(ev Event) { events <- ev }}}
-	require.NoError(t, s.PMI.open(job.Node{First: 4, Ranks: 2}, s.cfg.Post))
+	s := &Set{cfg: Config{Events: recorder(func(ev Event) { events <- ev })}}
+	require.NoError(t, s.PMI.open(job.Node{First: 4, Ranks: 2}, s.cfg.Events))
 	return s, events
 }
 
@@ -58,7 +58,7 @@ func TestPortNumbersAreSecret(t *testing.T) {
 	seen := map[int]bool{}
 	for range 20 {
 		var p pmiPort
-		require.NoError(t, p.open(job.Node{First: 4, Ranks: 50}, func(Event) {}))
+		require.NoError(t, p.open(job.Node{First: 4, Ranks: 50}, recorder(func(Event) {})))
 		for rank := uint32(4); rank < 54; rank++ {
 			at, id := p.told(t, rank)
 			require.Equal(t, "127.0.0.1:"+strconv.Itoa(p.number), at)

@@ -10,15 +10,15 @@ import (
 )
 
 // Fence kills the remaining processes of an exited rank that have the rank's mark in their environment, in the process
-// group of the rank or outside it. It posts core.RankFenced when all are dead, or after the time most.
+// group of the rank or outside it. It reports core.RankFenced when all are dead, or after the time most.
 func (s *Set) Fence(slot job.Slot, most time.Duration) {
 	mark := s.mark("IBRUN_RANK=" + num(s.rank(slot).rank))
 	go func() {
 		_, left, err := proc.KillMarked(mark, 0, most)
 		if err != nil {
-			s.cfg.Post(Warning{"cannot look for what a rank has left: " + err.Error()})
+			s.cfg.Events.Warn("cannot look for what a rank has left: " + err.Error())
 		}
-		s.cfg.Post(core.RankFenced{Rank: slot, Left: Unkillable(left)})
+		s.cfg.Events.RankFenced(core.RankFenced{Rank: slot, Left: Unkillable(left)})
 	}()
 }
 
@@ -38,7 +38,7 @@ func Unkillable(pids []int) (left []core.Unkillable) {
 	return left
 }
 
-// Restart starts a rank again in a new goroutine, which posts core.Respawned. All earlier processes of the rank must
+// Restart starts a rank again in a new goroutine, which reports core.Respawned. All earlier processes of the rank must
 // have ended. The rank gets the value of start in IBRUN_RESTART. Call Restart from the goroutine that calls the other
 // methods.
 func (s *Set) Restart(slot job.Slot, start uint8) {
@@ -60,7 +60,7 @@ func (s *Set) Empty(most time.Duration) (left []int) {
 	s.signalGroups(syscall.SIGKILL)
 	_, left, err := proc.KillMarked(s.mark("IBRUN_NODE="+num(s.cfg.NodeIndex)), 0, most)
 	if err != nil {
-		s.cfg.Post(Warning{"cannot look for what ranks have left: " + err.Error()})
+		s.cfg.Events.Warn("cannot look for what ranks have left: " + err.Error())
 	}
 	s.tidyRanks()
 	s.PMIx.emptyFolders(s.ranks)
@@ -73,9 +73,9 @@ func (s *Set) restart(r *rank) {
 	failed := s.startInTime(one, func() []core.ForkFailure { return s.startRanks(one, nil) })
 	s.again.Unlock()
 	if len(failed) > 0 {
-		s.cfg.Post(core.Respawned(failed[0]))
+		s.cfg.Events.Respawned(core.Respawned(failed[0]))
 		return
 	}
-	s.cfg.Post(core.Respawned{Rank: r.slot})
+	s.cfg.Events.Respawned(core.Respawned{Rank: r.slot})
 	s.watch(r, r.running())
 }

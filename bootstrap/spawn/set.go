@@ -1,4 +1,4 @@
-// Package spawn starts the ranks of one node. It forwards their output, standard input and signals, and posts an event
+// Package spawn starts the ranks of one node. It forwards their output, standard input and signals, and reports an event
 // when the state of a rank changes. It finds the file that a command names, as a shell does, and reads the state of
 // running ranks from /proc and from a debugger. The agent decides which ranks are started, restarted or killed.
 package spawn
@@ -17,35 +17,7 @@ import (
 	"ibrun/topo"
 )
 
-// Event represents an argument of Config.Post: an event of the core, or one of the types below.
-type Event = any
-
-type (
-	// PMIBytes is what a rank said by PMI, in whatever pieces it came.
-	PMIBytes struct {
-		Rank  job.Slot
-		Words []byte
-	}
-	// CallBytes is what a caller of the node's port said, in whatever pieces.
-	CallBytes struct {
-		Call  uint32
-		Words []byte
-	}
-	// CallClosed is the end of a call. Nothing comes of it any more.
-	CallClosed struct{ Call uint32 }
-	// PMIxBytes is what a client of PMIx sent, in whatever pieces.
-	PMIxBytes struct {
-		Call  uint32
-		Bytes []byte
-	}
-	// PMIxClosed is the end of such a client's connection. Nothing comes of it any more.
-	PMIxClosed struct{ Call uint32 }
-	// Warning is something a person should know that stops nothing.
-	Warning struct{ Text string }
-)
-
-// Config describes the ranks of one node. Post is called from any goroutine
-// and may block.
+// Config describes the ranks of one node.
 type Config struct {
 	Job       *job.Job
 	Node      job.Node
@@ -56,7 +28,7 @@ type Config struct {
 	// Namespace is the job's name for clients of PMIx, which only they know.
 	Namespace string
 	Start     uint8 // that all ranks are: how often they were restarted
-	Post      func(Event)
+	Events    Events
 }
 
 // Set is the ranks of one node.
@@ -116,14 +88,14 @@ func New(cfg Config) *Set {
 // newRank makes the rank of a number on the node.
 func newRank(cfg Config, local uint32) *rank {
 	slot := cfg.Node.First + job.Slot(local)
-	r := &rank{slot: slot, rank: cfg.Job.Layout.Rank(slot), local: local, start: cfg.Start, control: newControl(slot, cfg.Post)}
+	r := &rank{slot: slot, rank: cfg.Job.Layout.Rank(slot), local: local, start: cfg.Start, control: newControl(slot, cfg.Events)}
 	for k := range cfg.Job.Programs {
 		if p := &cfg.Job.Programs[k]; p.Has(r.rank) {
 			r.program = p
 		}
 	}
 	if in := cfg.Job.Stdin; cfg.Job.Output.StdinFile == "" && (in.Mode == job.StdinAll || in.Mode == job.StdinOne && in.Rank == r.slot) {
-		r.feed = newFeeder(r.slot, cfg.Post)
+		r.feed = newFeeder(r.slot, cfg.Events)
 		r.terminal = cfg.Job.Output.Terminal
 		r.feed.terminal = r.terminal
 	}
@@ -134,9 +106,9 @@ func newRank(cfg Config, local uint32) *rank {
 	return r
 }
 
-// Start starts every rank, and posts ForkDone when each runs or has failed.
+// Start starts every rank, and reports ForkDone when each runs or has failed.
 func (s *Set) Start() {
-	s.cfg.Post(core.ForkDone{Failed: s.startInTime(s.ranks, s.startAll)})
+	s.cfg.Events.ForkDone(core.ForkDone{Failed: s.startInTime(s.ranks, s.startAll)})
 	for _, r := range s.ranks {
 		if p := r.running(); p != nil {
 			go s.watch(r, p)
@@ -148,17 +120,17 @@ func (s *Set) startAll() (failed []core.ForkFailure) {
 	s.prepare()
 	refused := s.place()
 	if s.cfg.Job.PMIPort && refused == nil {
-		refused = s.PMI.open(s.cfg.Node, s.cfg.Post)
+		refused = s.PMI.open(s.cfg.Node, s.cfg.Events)
 	}
 	failed = s.startRanks(s.ranks, refused)
 	s.memory.watch()
 	if refused == nil && (s.cfg.Job.Binding.Report || s.cfg.Job.Binding.Topo) {
-		s.cfg.Post(s.placed())
+		s.cfg.Events.Placed(s.placed())
 	}
 	return failed
 }
 
-// watch serves the control channel of a rank that runs. It posts core.RankExited when the rank has ended, and
+// watch serves the control channel of a rank that runs. It reports core.RankExited when the rank has ended, and
 // core.RankDrained when its output has ended.
 func (s *Set) watch(r *rank, p *proc.Process) {
 	if r.feed != nil && r.start > 0 {
@@ -175,9 +147,9 @@ func (s *Set) watch(r *rank, p *proc.Process) {
 	s.PMI.end(r.slot)
 	s.PMIx.end(r.slot)
 	s.Charm.end(r.slot)
-	s.cfg.Post(core.RankExited{Rank: r.slot, Status: StatusOf(p.Status()), Signaled: told, Cause: s.why(r, p.Status())})
+	s.cfg.Events.RankExited(core.RankExited{Rank: r.slot, Status: StatusOf(p.Status()), Signaled: told, Cause: s.why(r, p.Status())})
 	r.drain()
-	s.cfg.Post(core.RankDrained{Rank: r.slot})
+	s.cfg.Events.RankDrained(core.RankDrained{Rank: r.slot})
 }
 
 // StatusOf is how a process ended.
@@ -190,7 +162,7 @@ func StatusOf(w syscall.WaitStatus) job.Status {
 
 func (s *Set) rank(slot job.Slot) *rank { return s.ranks[slot-s.cfg.Node.First] }
 
-// Resume lets the reader of a stream post its next chunk.
+// Resume lets the reader of a stream report its next chunk.
 func (s *Set) Resume(slot job.Slot, stream uint8) { s.rank(slot).readers[stream].resume() }
 
 // Feed queues input for a rank, and sets the size of its terminal if in has one. core.RankInputRead is posted when the

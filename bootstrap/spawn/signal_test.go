@@ -23,11 +23,11 @@ func TestSignalThatEndsJobs(t *testing.T) {
 	forked := make(chan struct{})
 	s := New(Config{
 		Job:  &job.Job{Size: 2, Programs: []job.Program{{Count: 2, Argv: []string{"/bin/sh", "-c", script}, Dir: "/"}}},
-		Node: job.Node{Host: "n", Ranks: 2}, Post: func(e Event) {
+		Node: job.Node{Host: "n", Ranks: 2}, Events: recorder(func(e Event) {
 			if _, ok := e.(core.ForkDone); ok {
 				close(forked)
 			}
-		},
+		}),
 	})
 	go s.Start()
 	<-forked // a rank may print before the set knows it

@@ -27,7 +27,7 @@ func TestStartHangs(t *testing.T) {
 			Size: 2, Programs: []job.Program{{Count: 2, Argv: []string{"/bin/true"}, Dir: "/"}},
 			Launch: job.LaunchOptions{Timeout: time.Second}, Output: job.Output{StdinFile: pipe},
 		},
-		Node: job.Node{Host: "n", Ranks: 2}, Post: func(ev Event) { events <- ev },
+		Node: job.Node{Host: "n", Ranks: 2}, Events: recorder(func(ev Event) { events <- ev }),
 	})
 	go s.Start()
 	why := "open " + pipe + ": it has not returned for 1s; hint: does its file system answer on that node? --launch-timeout allows more"
@@ -50,7 +50,7 @@ func TestOneOfManyHangs(t *testing.T) {
 			Size: 5, Programs: []job.Program{{Count: 5, Argv: []string{"/bin/sleep", "1000"}, Dir: dir}},
 			Launch: job.LaunchOptions{Timeout: 3 * time.Second}, Output: job.Output{StdinFile: "%r"},
 		},
-		Node: job.Node{Host: "n", Ranks: 5}, Post: func(ev Event) { events <- ev },
+		Node: job.Node{Host: "n", Ranks: 5}, Events: recorder(func(ev Event) { events <- ev }),
 	})
 	for _, name := range []string{"0", "1", "2", "4"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))

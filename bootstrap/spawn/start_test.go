@@ -55,7 +55,7 @@ func TestManyStart(t *testing.T) {
 		Job: &job.Job{Size: 2 * half, Programs: []job.Program{
 			{Count: half, Argv: []string{broken}, Dir: "/"}, {First: half, Count: half, Argv: []string{text}, Dir: "/"},
 		}},
-		Node: job.Node{Host: "n", Ranks: 2 * half}, Post: func(ev Event) { events <- ev },
+		Node: job.Node{Host: "n", Ranks: 2 * half}, Events: recorder(func(ev Event) { events <- ev }),
 	})
 	go s.Start()
 	done, ok := next(t, events).(core.ForkDone)
