@@ -68,7 +68,7 @@ func (m *Machine) nodeEvent(ev Event) {
 		n.failed++
 		m.forget(ev.Rank)
 		n.fences++
-		m.do(Fence{ev.Rank})
+		m.do(Fence(ev))
 	case RankRecalled:
 		m.forget(ev.Rank)
 	case RankFenced:
