@@ -11,7 +11,8 @@ import (
 	"ibrun/internal/netiface"
 )
 
-// The events below concern the server of Charm++.
+// The events below concern the server of Charm++. rankDrained is the end of a rank's output. It goes to that server if
+// the server prints the output of the rank, and to the core otherwise.
 type (
 	charmStarting spawn.CharmRank
 	charmReceived struct {

@@ -83,7 +83,7 @@ func request[T frame.Message](ctx context.Context, l *loop, target remote.Target
 	return s, answer, err
 }
 
-// sessionUp is the event that the session to a child is open.
+// sessionUp reports that the session to a child is open.
 type sessionUp struct {
 	child   core.Link
 	session *remote.Session

@@ -13,8 +13,8 @@ import (
 // JoinParcels makes few parcels of those of a barrier.
 func JoinParcels(p rankwire.Parcels) rankwire.Parcels { return pmixserver.Join(pmi.Join(p)) }
 
-// The events below concern the servers of PMI, PMIx and Charm++. The servers handle the end of a rank before the core
-// does.
+// The events below concern the servers of PMI, PMIx and Charm++. When a rank ends, these servers handle the event
+// before the core does.
 type (
 	pmiReceived struct {
 		rank  job.Slot

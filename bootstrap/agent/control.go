@@ -29,7 +29,7 @@ type controlSide struct {
 	over     <-chan struct{} // closed when the loop has ended
 	ccs      *ccsSide
 
-	final    chan struct{}  // closed by close, when all output of ranks is in the tap; carries nothing
+	final    chan struct{}  // closed by close when the tap has all output of the ranks; no value is sent
 	attached sync.WaitGroup // clients for which close waits
 
 	mu    sync.Mutex

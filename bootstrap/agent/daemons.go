@@ -37,7 +37,8 @@ func (l *loop) performDaemons(e core.Effect) {
 	}
 }
 
-// daemonExited is the end of a daemon. The loop forgets the daemons of an order when the last one has ended.
+// daemonExited reports the end of a daemon. When the last daemon of an order has ended, the loop deletes the order from
+// l.daemons.
 type daemonExited flow.DaemonExited
 
 func (l *loop) DaemonExited(ev flow.DaemonExited) { l.post(daemonExited(ev)) }

@@ -6,113 +6,114 @@ import (
 	"ibrun/bootstrap/remote"
 )
 
-// The interfaces below are what other goroutines report to the loop, one for each kind of sender. The loop implements
-// them, and spawn.Events. Any goroutine but the loop's own may call these methods. They block while the queue of the
-// loop is full, and drop the event if the loop has ended.
+// Other goroutines report events to the loop by the methods of the interfaces below. There is one interface for each
+// kind of sender. The loop implements all of them, and spawn.Events. Do not call these methods from the goroutine of
+// the loop. They block while the queue of the loop is full, and drop the event if the loop has ended.
 
-// linkEvents is what the reader of a link reports.
+// linkEvents contains the events that the reader of a link reports.
 type linkEvents interface {
-	// Frame reports a message of a neighbour.
+	// Frame reports a message from a neighbour.
 	Frame(core.Frame)
-	// LinkLost reports the end of a link, after all its messages.
+	// LinkLost reports the end of a link. It is called after all messages of the link have been reported.
 	LinkLost(core.LinkLost)
 }
 
-// sessionEvents is what the goroutines that open or examine sessions report.
+// sessionEvents contains the events that the goroutines that open or examine sessions report.
 type sessionEvents interface {
-	// SessionUp reports that the session to a child is open. It returns false if the loop has ended.
+	// SessionUp reports that the session to a child is open. It returns false if the event was dropped because the loop
+	// has ended.
 	SessionUp(child core.Link, s *remote.Session) bool
-	// ChildPhase reports what a session that is being opened waits for.
+	// ChildPhase reports which step the opening of a session has reached.
 	ChildPhase(core.ChildPhase)
 	// ChildFailed reports that a session could not be opened.
 	ChildFailed(core.ChildFailed)
-	// JoinRefused reports that an agent keeps its parent, which is nearer to the root.
+	// JoinRefused reports that an agent has refused to become a child, because its present parent is nearer to the root.
 	JoinRefused(core.JoinRefused)
-	// NodeSwept reports the end of a sweep of another node.
+	// NodeSwept reports that the sweep of another node has ended.
 	NodeSwept(core.NodeSwept)
-	// Probed reports what the kernel knows of a link.
+	// Probed reports the state of the TCP connection of a link, as read from the kernel.
 	Probed(core.Probed)
-	// Notice reports a line of the starter of sessions for the user.
+	// Notice reports a line of text for the user from the starter of sessions.
 	Notice(core.Notice)
 }
 
-// processEvents is what reports of this process and its descendants: the handlers of signals, the reader of the
-// reaper's pipe, and the goroutines that kill or examine processes.
+// processEvents contains the events that concern this process and its descendants. The senders are the handlers of
+// signals, the reader of the reaper's pipe, the goroutines that kill or examine processes, and timers.
 type processEvents interface {
-	// Interrupted reports a signal, or a request like a signal, to the root.
+	// Interrupted reports that the root has received a signal.
 	Interrupted(core.Interrupted)
-	// NodeSignal reports a signal to another agent than the root that the ranks of its node are to get.
+	// NodeSignal reports that an agent other than the root has received a signal for the ranks of its node.
 	NodeSignal(core.NodeSignal)
-	// EndRequested reports a signal to another agent than the root that asks it to end.
+	// EndRequested reports that an agent other than the root has received a signal that asks it to end.
 	EndRequested(core.EndRequested)
 	// ReaperLost reports the death of the reaper.
 	ReaperLost(core.ReaperLost)
-	// Killed answers core.KillRanks.
+	// Killed reports the result of core.KillRanks.
 	Killed(core.Killed)
-	// Swept answers core.Sweep.
+	// Swept reports the result of core.Sweep.
 	Swept(core.Swept)
-	// JobSwept answers core.SweepJob.
+	// JobSwept reports the result of core.SweepJob.
 	JobSwept(core.JobSwept)
-	// NodeEmptied answers core.EmptyNode.
+	// NodeEmptied reports the result of core.EmptyNode.
 	NodeEmptied(core.NodeEmptied)
-	// Inspected answers core.Inspect.
+	// Inspected reports the result of core.Inspect.
 	Inspected(core.Inspected)
-	// PMIxDue reports that the time of a request of a PMIx client is up.
+	// PMIxDue reports that the timeout of a PMIx client's request has expired.
 	PMIxDue(call, tag uint32)
 }
 
-// terminalEvents is what the reader and the writer of the root's standard streams report.
+// terminalEvents contains the events that the reader and the writer of the root's standard streams report.
 type terminalEvents interface {
-	// StdinRead reports a part of the input, its end, or a new size of the terminal.
+	// StdinRead reports a part of the standard input, its end, or a new size of the terminal.
 	StdinRead(core.StdinRead)
 	// Interrupted reports that the user has typed the sequence that ends the job.
 	Interrupted(core.Interrupted)
-	// Wrote reports that output was written.
+	// Wrote reports how many bytes of the ranks' output were written.
 	Wrote(core.Wrote)
-	// SinkFailed reports that output can be written no more.
+	// SinkFailed reports that a write of output has failed. No more output is written.
 	SinkFailed(core.SinkFailed)
 }
 
-// jobEvents is what the readers of the links to related jobs report.
+// jobEvents contains the events that the readers of the links to the parent job and to spawned jobs report.
 type jobEvents interface {
-	// JobAnswered reports that a spawned job runs, or why it does not.
+	// JobAnswered reports that a spawned job runs, or the reason why it was not started.
 	JobAnswered(core.JobAnswered)
 	// JobAsked reports a question of a spawned job about a service.
 	JobAsked(core.JobAsked)
 	// JobEnded reports the end of a spawned job.
 	JobEnded(core.JobEnded)
-	// ParentAnswered reports the answer of the job that has spawned this one.
+	// ParentAnswered reports the answer of the parent job to a question about a service.
 	ParentAnswered(core.ParentAnswered)
-	// Interrupted reports that the job that has spawned this one has ended.
+	// Interrupted reports that the parent job has ended. Its signal is SIGTERM.
 	Interrupted(core.Interrupted)
 }
 
-// controlEvents is what the clients of the control socket and of the CCS port ask for.
+// controlEvents contains the requests of the clients of the control socket and of the CCS port.
 type controlEvents interface {
-	// Asked asks nodes about their ranks.
+	// Asked queries the state of ranks.
 	Asked(core.Asked)
-	// ResizeAsked asks for another number of nodes.
+	// ResizeAsked requests a change of the number of nodes.
 	ResizeAsked(core.ResizeAsked)
-	// CCSAsked passes on a request to a program of Charm++.
+	// CCSAsked forwards a CCS request to a Charm++ program.
 	CCSAsked(core.CCSAsked)
-	// DaemonsAsked asks for daemons.
+	// DaemonsAsked requests the start of daemons.
 	DaemonsAsked(flow.DaemonsAsked)
-	// DaemonsTaken reports that a client has taken output of its daemons.
+	// DaemonsTaken reports how many bytes of its daemons' output a client has received.
 	DaemonsTaken(flow.DaemonsTaken)
-	// DaemonsKept lets the daemons of a client outlive it.
+	// DaemonsKept requests that the daemons of a client continue after the client has disconnected.
 	DaemonsKept(flow.DaemonsKept)
-	// DaemonsLeft reports that a client has left its daemons.
+	// DaemonsLeft reports that the client of an order for daemons has disconnected.
 	DaemonsLeft(flow.DaemonsLeft)
-	// DaemonFed passes on input of a daemon.
+	// DaemonFed forwards input to a daemon.
 	DaemonFed(flow.DaemonFed)
-	// SessionAsked asks for a session of a tool.
+	// SessionAsked requests the start of a session of a tool.
 	SessionAsked(flow.SessionAsked)
-	// SessionSent passes on a piece of a message to member 0 of a session.
+	// SessionSent forwards a piece of a message to member 0 of a session.
 	SessionSent(flow.SessionSent)
-	// SessionTaken reports that a client has taken a piece of a message.
+	// SessionTaken reports that a client has received a piece of a message from member 0.
 	SessionTaken(flow.SessionTaken)
-	// Interrupted asks for the end of the job.
+	// Interrupted requests the end of the job.
 	Interrupted(core.Interrupted)
-	// Warn reports something that the user should know.
+	// Warn reports a warning for the user.
 	Warn(text string)
 }

@@ -2,7 +2,7 @@ package agent
 
 import "ibrun/bootstrap/core"
 
-// recorder implements linkEvents and terminalEvents. It is called with each event.
+// recorder is a function that implements linkEvents and terminalEvents. Each method calls the function with its event.
 type recorder func(core.Event)
 
 func (r recorder) Frame(ev core.Frame)             { r(ev) }

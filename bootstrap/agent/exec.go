@@ -17,7 +17,7 @@ import (
 // exec is a caller whose daemons run. What the core gives is taken by the caller's goroutine, and
 // is bounded by the credit that the core keeps.
 type exec struct {
-	wake chan struct{} // capacity 1; poke drops what does not fit; never closed
+	wake chan struct{} // capacity 1; poke sends to it, and drops the value if it is full; never closed
 
 	mu    sync.Mutex
 	queue []wire.DaemonOutput

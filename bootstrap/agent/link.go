@@ -21,7 +21,7 @@ type link struct {
 	control []frame.Message
 	ordered []frame.Message // output, then what ends it: DaemonsEnded, Exit
 	closing bool
-	wake    chan struct{} // capacity 1; poke drops what does not fit; never closed
+	wake    chan struct{} // capacity 1; poke sends to it, and drops the value if it is full; never closed
 	written chan struct{} // closed by the writer when it ends
 	lost    chan struct{} // closed by giveUp
 	lines   atomic.Bool   // what is written may be held until a line ends

@@ -30,7 +30,7 @@ const eventQueue = 256
 type loop struct {
 	core     *core.Core
 	began    time.Time
-	events   chan event    // has capacity eventQueue; never closed, since the senders do not know of each other
+	events   chan event    // capacity eventQueue; never closed, because it has many senders
 	over     chan struct{} // closed when run has returned
 	timer    *time.Timer
 	ctx      context.Context
@@ -75,13 +75,13 @@ func newLoop(ctx context.Context, cfg core.Config) *loop {
 	}
 }
 
-// An event is what the loop takes from its channel.
+// event is an element of the loop's channel events.
 type event interface {
-	// handle is called by the loop. It passes events of the core to hear.
+	// handle processes the event in the goroutine of the loop. It calls hear for each event that the core must process.
 	handle(l *loop)
 }
 
-// toCore is an event that the loop passes to its core as it is.
+// toCore wraps an event that the loop passes to its core unchanged.
 type toCore struct{ core.Event }
 
 func (e toCore) handle(l *loop) { l.hear(e.Event) }
@@ -93,7 +93,8 @@ func (l *loop) hear(ev core.Event) {
 	}
 }
 
-// post sends ev to the loop, and returns false if the loop has ended.
+// post queues ev for the loop. It blocks while the queue is full. It returns false if it has dropped ev because the
+// loop has ended.
 func (l *loop) post(ev event) bool {
 	select {
 	case l.events <- ev:
@@ -159,7 +160,7 @@ func (l *loop) DaemonInputClosed(ev flow.DaemonInputClosed) { l.post(toCore{ev})
 
 func (l *loop) Warn(text string) { l.post(warning(text)) }
 
-// warning is a text for the user.
+// warning is an event with a text that the loop passes to l.warn.
 type warning string
 
 func (e warning) handle(l *loop) { l.warn(string(e)) }

@@ -112,7 +112,7 @@ func TestAgentOverItsLink(t *testing.T) {
 	p.hears(wire.Ready{Up: 1})
 	p.hears(wire.Exit{Runs: wire.NewEndings(job.StatusRun{Count: 1, Status: status})})
 	<-p.loop.over
-	p.loop.Interrupted(core.Interrupted{}) // does not wait, and does nothing
+	p.loop.Interrupted(core.Interrupted{}) // must not block after the end of the loop
 }
 
 // A job that this agent cannot serve ends it.

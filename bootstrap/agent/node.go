@@ -89,8 +89,8 @@ func removeShared(paths []string) {
 	}
 }
 
-// watchReaper reports the death of the reaper. An agent without a reaper, as in
-// a debugger, has no such descriptor.
+// watchReaper starts a goroutine that reports the death of the reaper. It does nothing if this agent has no reaper, for
+// example in a debugger: then the descriptor reaper.Pipe is not a pipe.
 func (l *loop) watchReaper() {
 	var st syscall.Stat_t
 	if syscall.Fstat(reaper.Pipe, &st) != nil || st.Mode&syscall.S_IFMT != syscall.S_IFIFO {

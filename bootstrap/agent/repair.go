@@ -44,7 +44,7 @@ func joinName(id string, key job.NodeIndex) *net.UnixAddr {
 	return &net.UnixAddr{Net: "unix", Name: fmt.Sprintf("@ibrun-%s-%d", id, key)}
 }
 
-// parentLink reports the events of one of the links that an agent has had to a parent.
+// parentLink reports the events of one link to a parent. An agent that was given a new parent has had several of them.
 type parentLink struct {
 	*loop
 	link *link
@@ -53,7 +53,7 @@ type parentLink struct {
 func (p parentLink) Frame(ev core.Frame)       { p.post(fromParent{p.link, neighborFrame(ev)}) }
 func (p parentLink) LinkLost(ev core.LinkLost) { p.post(fromParent{p.link, toCore{ev}}) }
 
-// fromParent is an event of a link to a parent. It counts only if the agent still uses the link.
+// fromParent is an event of a link to a parent. The loop ignores it if the agent has replaced the link since.
 type fromParent struct {
 	link *link
 	event
@@ -174,7 +174,7 @@ func closeFiles(files []*os.File) {
 	}
 }
 
-// handle gives the core a new link. What still comes by the old one counts no more.
+// handle replaces the link to the parent and tells the core. The loop ignores later events of the old link.
 func (r relink) handle(l *loop) {
 	l.up.finish()
 	up := newLink()
@@ -254,7 +254,7 @@ func (l *loop) joinChild(e core.JoinChild) {
 	l.openSession(e.Child, func(ctx context.Context) (*remote.Session, error) { return l.openJoin(ctx, e) })
 }
 
-// errJoinRefused says that an agent keeps its parent, which is nearer to the root.
+// errJoinRefused is the error of openJoin if the agent keeps its present parent, because that is nearer to the root.
 var errJoinRefused = errors.New("the agent keeps its parent")
 
 func (l *loop) openJoin(ctx context.Context, e core.JoinChild) (*remote.Session, error) {

@@ -15,7 +15,7 @@ const maxReplies = 2
 
 // await registers a question and returns the channel of its replies. Call forget when no reply is awaited any more.
 func (r *replies[K, T]) await(key K) (got <-chan T, forget func()) {
-	wait := make(chan T, maxReplies) // pass drops what does not fit; never closed
+	wait := make(chan T, maxReplies) // pass drops a reply that does not fit; never closed
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.waits == nil {

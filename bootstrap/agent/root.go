@@ -124,7 +124,7 @@ func (r *rootSide) suspend(l *loop) {
 // this job. After a call of end, signals have no effect.
 func (l *loop) interrupts(spawned bool) (end func()) {
 	proc.Shrug(syscall.SIGPIPE)
-	c, own := make(chan os.Signal, 16), []os.Signal{} // package signal drops what does not fit; end closes c
+	c, own := make(chan os.Signal, 16), []os.Signal{} // package signal drops signals that do not fit; end closes c
 	for _, s := range []os.Signal{
 		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT,
 		syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGCONT, syscall.SIGUSR1, syscall.SIGUSR2,

@@ -40,8 +40,8 @@ type RootConfig struct {
 // rootSide holds the part of a loop's state that only the root has.
 type rootSide struct {
 	cfg RootConfig
-	// Each value of stdin is a number of further bytes that readStdin may read. The core allows at least 64 KiB at a time
-	// and 256 KiB in all, so that the channel is never full. It is never closed.
+	// Each value of stdin is a number of further bytes that readStdin may read. The core allows at least 64 KiB at a time,
+	// and at most 256 KiB that have not been read yet. So the channel is never full. It is never closed.
 	stdin   chan int
 	reading bool // readStdin is running
 	outcome core.Outcome

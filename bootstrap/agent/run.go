@@ -39,8 +39,8 @@ func (l *loop) run() {
 	}
 }
 
-// neighborFrame is a message of a neighbour. Join and Launch, one of which is the first message of a parent, concern
-// the driver, too.
+// neighborFrame is a message from a neighbour. If a new agent receives Join, it hands over its link and ends. From the
+// first Launch, the loop takes settings before it passes the message to the core.
 type neighborFrame core.Frame
 
 func (l *loop) Frame(ev core.Frame) { l.post(neighborFrame(ev)) }

@@ -13,8 +13,8 @@ type sessionSide struct {
 	opened  []flow.MembersOn
 	pieces  []rankwire.ToolPiece
 	room    int64         // of what may be sent to member 0
-	roomed  chan struct{} // capacity 1: there is more; poke drops what does not fit; never closed
-	left    chan struct{} // closed by leave when the caller has gone
+	roomed  chan struct{} // capacity 1; addRoom pokes it when room has grown; never closed
+	left    chan struct{} // closed by leave when the caller has disconnected
 	once    sync.Once
 	sending sync.Mutex // held while a piece is sent
 	kept    bool       // of the controlSide's lock: it lives on without its caller
@@ -30,7 +30,8 @@ func (s *sessionSide) addRoom(n uint32) {
 }
 
 // received queues a piece of a message of member 0 for the caller of the session. If the session goes on without its
-// caller, received drops the piece and returns its cost. The loop must acknowledge it, so that member 0 does not wait.
+// caller, received drops the piece and returns its cost. The loop must then acknowledge this cost to the core, so that
+// member 0 does not wait.
 func (c *controlSide) received(e flow.SessionReceived) (dropped uint32) {
 	c.update(e.ID, func(x *exec) {
 		if x.kept {
@@ -95,7 +96,8 @@ func (c *controlSide) send(x *exec, r caller) string {
 	})
 }
 
-// sendWhenRoom calls send, which passes on a message of a caller, as soon as there is room on the way.
+// sendWhenRoom waits until x.room is at least cost, subtracts cost from it, and calls send. If the session ends or the
+// caller disconnects first, sendWhenRoom returns the reason; otherwise it returns "".
 func (c *controlSide) sendWhenRoom(x *exec, cost uint32, gone <-chan struct{}, send func()) string {
 	x.sending.Lock()
 	defer x.sending.Unlock()

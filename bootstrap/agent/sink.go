@@ -49,7 +49,7 @@ type Sink struct {
 	mu     sync.Mutex
 	queue  []printed
 	closed bool
-	woken  sync.Cond         // of mu: queue or closed has changed
+	woken  sync.Cond         // with the lock mu: queue or closed has changed
 	ended  chan struct{}     // closed when run has returned
 	cut    map[source][]byte // characters that are not complete yet, on a terminal
 	failed bool

@@ -20,9 +20,9 @@ func WindowOf(f *os.File) job.Window {
 	return job.Window{Rows: size.Row, Cols: size.Col}
 }
 
-// resizes reports the new size whenever that of our terminal changes.
+// resizes reports the new size of the terminal f whenever it changes, until end is called.
 func (l *loop) resizes(f *os.File) (end func()) {
-	c := make(chan os.Signal, 1) // another signal says nothing new; end closes c
+	c := make(chan os.Signal, 1) // one pending signal is enough, since WindowOf reads the newest size; end closes c
 	signal.Notify(c, syscall.SIGWINCH)
 	go func() {
 		for range c {
