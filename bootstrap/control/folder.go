@@ -94,15 +94,16 @@ func (p places) listen(jobID string) (*Listener, error) {
 // listenIn makes the socket of a job in dir. It begins again if a job that ends has removed dir meanwhile.
 func listenIn(dir, jobID string) (l *Listener, err error) {
 	for range 10 {
-		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-			return nil, err
+		made := os.Mkdir(dir, 0o700)
+		if made != nil && !errors.Is(made, os.ErrExist) {
+			return nil, made
 		}
-		if l, err = bind(dir, jobID); !errors.Is(err, os.ErrNotExist) {
+		if l, err = bind(dir, jobID); err != nil && made == nil {
+			_ = os.Remove(dir)
+		}
+		if !errors.Is(err, os.ErrNotExist) {
 			break
 		}
-	}
-	if err != nil {
-		_ = os.Remove(dir) // fails while it has other sockets
 	}
 	return l, err
 }
