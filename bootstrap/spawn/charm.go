@@ -129,7 +129,8 @@ func netMagic(secret []byte) uint32 {
 	return binary.BigEndian.Uint32(sum[:]) >> 1 // it is read as an int
 }
 
-// Mute reports what a rank's descriptors hold, then CharmMuted, and from then on drops what comes by them.
+// Mute reports the output that a rank has written so far, and then CharmMuted. Later output of the rank is dropped.
+// Mute does this in a new goroutine.
 func (s *Set) Mute(slot job.Slot) {
 	r := s.rank(slot)
 	go func() {

@@ -22,15 +22,14 @@ import (
 // ControlFD is the descriptor through which a rank talks to its agent.
 const ControlFD = 3
 
-// control is the agent's end of a rank's descriptor, or of a program's. A reader
-// goroutine reports what comes. What goes to the other end is sent at once. What that end does not take
-// then, and what carries a descriptor, is left to a writer goroutine. It empties a queue that the
-// core's own questions and answers bound.
+// control is the agent's end of the connection to a rank, to one of its programs, to a client of a port, or to a member
+// of a session. A reader goroutine reports the received data to events. Data for the other end is sent at once. If the
+// other end does not accept all of it, or if a descriptor goes with it, a writer goroutine sends it from a queue. The
+// core limits the number of its questions and answers, and so the length of the queue.
 //
-// The rank's descriptor is inherited by all that the rank starts. Words of PMI go
-// over it as they are. A program of package ibrun says Hello there, with a socket
-// of its own for all that follows, so that what one program leaves half read does
-// not meet the next.
+// All processes that a rank starts inherit its descriptor. PMI words are sent over this descriptor as they are. A
+// program of package ibrun sends Hello over it, with a socket of its own for all further messages. So the next program
+// does not receive data that an earlier program has left half read.
 type control struct {
 	noun   string // rank, or member of a session
 	rank   job.Slot

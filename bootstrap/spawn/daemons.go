@@ -45,8 +45,8 @@ type daemon struct {
 	streams
 }
 
-// StartDaemons starts the daemons of an order, and returns how many they are. It reports flow.DaemonExited for each of
-// them when it has ended or could not be started. All ranks must have been started. Call it from the goroutine that
+// StartDaemons starts the n daemons of an order. For each daemon, the Set reports flow.DaemonExited when the daemon has
+// ended or could not be started. All ranks must have been started. Call it from the goroutine that
 // calls the other methods.
 func (s *Set) StartDaemons(o flow.StartDaemons) (d *Daemons, n int) {
 	d = &Daemons{set: s, order: o, mark: s.mark("IBRUN_EXEC="+num(o.ID), "IBRUN_NODE="+num(s.cfg.NodeIndex))}
@@ -104,8 +104,8 @@ func (d *Daemons) add(number uint32, at job.Slot, slots ...job.Slot) {
 	d.all = append(d.all, one)
 }
 
-// daemonEvents reports the events of one daemon. Readers, feeders and control channels report events of ranks even if
-// they belong to a daemon.
+// daemonEvents turns events of ranks into events of one daemon. Readers, feeders and control channels report events of
+// ranks, even if they serve a daemon.
 type daemonEvents struct {
 	Events
 	id, number uint32

@@ -7,27 +7,28 @@ import (
 	"ibrun/internal/job"
 )
 
-// Events is what a Set reports to its owner. Any goroutine may call its methods. They may block, and until they return,
-// the caller does not read from its rank, daemon or connection.
+// Events receives the events that a Set reports. The goroutines of the Set call its methods concurrently. The methods
+// may block. Until a method returns, the goroutine that called it does not read from its rank, daemon or connection.
 type Events interface {
 	RankEvents
 	DaemonEvents
 	ClientEvents
-	// Warn reports something that the user should know and that ends nothing.
+	// Warn reports a warning for the user. The job continues.
 	Warn(text string)
 }
 
-// RankEvents is what the starter, the waiters and the readers of ranks report.
+// RankEvents contains the events that concern ranks.
 type RankEvents interface {
-	// ForkDone reports that the start of all ranks is over.
+	// ForkDone reports that each rank runs or could not be started.
 	ForkDone(core.ForkDone)
-	// Placed reports where the ranks run. It is called before ForkDone, if at all.
+	// Placed reports where the ranks run, if the job asks for a report of the binding or the topology. It precedes
+	// ForkDone, unless the start of the ranks has timed out.
 	Placed(core.Placed)
-	// MPIFindings reports what a program's file shows about MPI.
+	// MPIFindings reports the library of MPI, PMIx or Charm++ that a program uses.
 	MPIFindings(core.MPIFindings)
 	// RankFrame reports a frame that a rank sent.
 	RankFrame(core.RankFrame)
-	// RankOutput reports a chunk of output. The next one is read after Resume.
+	// RankOutput reports a chunk of output. The next chunk of the stream is reported after a call of Set.Resume.
 	RankOutput(core.RankOutput)
 	// RankInputRead reports that a rank has read a part of its input.
 	RankInputRead(core.RankInputRead)
@@ -35,19 +36,19 @@ type RankEvents interface {
 	RankInputClosed(core.RankInputClosed)
 	// RankExited reports the death of a rank, after all frames that it sent.
 	RankExited(core.RankExited)
-	// RankDrained reports that all output of a dead rank was reported.
+	// RankDrained reports that all output of a dead rank has been reported.
 	RankDrained(core.RankDrained)
-	// RankFenced answers Fence.
+	// RankFenced reports that a call of Set.Fence is complete.
 	RankFenced(core.RankFenced)
-	// Respawned answers Restart.
+	// Respawned reports the result of Set.Restart.
 	Respawned(core.Respawned)
 }
 
-// DaemonEvents is what the waiters and the readers of daemons report.
+// DaemonEvents contains the events that concern daemons.
 type DaemonEvents interface {
 	// MemberFrame reports a frame that a member of a session sent.
 	MemberFrame(flow.MemberFrame)
-	// DaemonOutput reports a chunk of output. The next one is read after Resume.
+	// DaemonOutput reports a chunk of output. The next chunk of the stream is reported after a call of Daemons.Resume.
 	DaemonOutput(flow.DaemonOutput)
 	// DaemonInputRead reports that a daemon has read a part of its input.
 	DaemonInputRead(flow.DaemonInputRead)
@@ -57,27 +58,27 @@ type DaemonEvents interface {
 	DaemonExited(flow.DaemonExited)
 }
 
-// ClientEvents is what the readers of the connections of PMI, PMIx and Charm++ report. Each port numbers its
-// connections from 1, and no number is used twice.
+// ClientEvents contains the events that concern connections of PMI, PMIx and Charm++. The argument call is the number
+// of a connection. Each port numbers its connections from 1, and never uses a number again.
 type ClientEvents interface {
-	// PMIReceived reports bytes that a rank wrote to its descriptor, in any pieces.
+	// PMIReceived reports bytes that a rank wrote to its descriptor. A PMI message may be split over several calls.
 	PMIReceived(rank job.Slot, words []byte)
-	// CallReceived reports bytes that came by a connection to the port of PMI, in any pieces.
+	// CallReceived reports bytes from a connection to the port of PMI. A message may be split over several calls.
 	CallReceived(call uint32, words []byte)
-	// CallClosed reports the end of such a connection, after all its bytes.
+	// CallClosed reports the end of a connection to the port of PMI, after all its bytes.
 	CallClosed(call uint32)
-	// PMIxPlaced reports the node's placement before anything is reported of the first client of PMIx.
+	// PMIxPlaced reports the placement of the node's ranks. It precedes all events of the first client of PMIx.
 	PMIxPlaced(pmixserver.Placement)
-	// PMIxReceived reports bytes that came by a connection to the port of PMIx, in any pieces.
+	// PMIxReceived reports bytes from a connection to the port of PMIx. A message may be split over several calls.
 	PMIxReceived(call uint32, b []byte)
-	// PMIxClosed reports the end of such a connection, after all its bytes.
+	// PMIxClosed reports the end of a connection to the port of PMIx, after all its bytes.
 	PMIxClosed(call uint32)
-	// CharmStarting reports that a rank is started as a program of Charm++, before anything else is reported of it.
+	// CharmStarting reports that a rank is being started as a Charm++ program. It precedes all other events of this rank.
 	CharmStarting(CharmRank)
-	// CharmReceived reports bytes that came by a connection of a program of Charm++, in any pieces.
+	// CharmReceived reports bytes from a connection of a Charm++ program. A message may be split over several calls.
 	CharmReceived(call uint32, b []byte)
-	// CharmClosed reports the end of such a connection, after all its bytes.
+	// CharmClosed reports the end of a connection of a Charm++ program, after all its bytes.
 	CharmClosed(call uint32)
-	// CharmMuted answers Mute: no output of the rank is reported any more.
+	// CharmMuted reports that a call of Set.Mute is complete. No more output of the rank is reported.
 	CharmMuted(rank job.Slot)
 }

@@ -7,7 +7,8 @@ import (
 	"ibrun/internal/job"
 )
 
-// Event is what a recorder is called with: an argument of Events, or one of the types below.
+// Event is the argument of a recorder. It is the argument of a method of Events. If that has several arguments or a
+// basic type, Event is one of the types below instead.
 type Event = any
 
 type (
@@ -34,7 +35,7 @@ type (
 	Warning     struct{ Text string }
 )
 
-// recorder implements Events. It is called with each event.
+// recorder is a function that implements Events. Each method calls the function with its event.
 type recorder func(Event)
 
 func (r recorder) ForkDone(ev core.ForkDone)                   { r(ev) }

@@ -137,8 +137,8 @@ func (s *Set) offer() (*os.File, error) {
 	return s.mpi.file, s.mpi.err
 }
 
-// kind returns what the program p, whose file is path, has to do with MPI, and reports the library that it uses. If the
-// job is verbose, the first node also warns the user and names the kind.
+// kind returns how the program p, whose file is path, uses MPI. If p uses a library of MPI, PMIx or Charm++, kind
+// reports the library by MPIFindings. If the job is verbose, the first node also prints the kind as a warning.
 func (s *Set) kind(path string, p *job.Program) kind {
 	k := linked(path)
 	if k == (kind{}) && startsByCharmrun(path, p.Env) {

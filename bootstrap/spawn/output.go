@@ -144,7 +144,7 @@ func (r *reader) over() bool {
 	return !r.until.IsZero() && !time.Now().Before(r.until)
 }
 
-// pass reports one chunk and waits until the next may follow.
+// pass reports one chunk of output and waits until resume allows the next one.
 func (r *reader) pass(data []byte) {
 	r.events.RankOutput(core.RankOutput{Rank: r.rank, Stream: r.stream, Data: bytes.Clone(data)})
 	began := time.Now()

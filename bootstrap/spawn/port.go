@@ -16,11 +16,11 @@ import (
 // calls, and those of other users are hung up on. A caller counts for nothing until it has said
 // what only a rank knows. The zero value is closed.
 type port struct {
-	name     string // for the user
+	name     string // for warnings
 	events   Events
-	received func(call uint32, b []byte) // reports bytes of a connection to events
-	closed   func(call uint32)           // reports the end of a connection
-	warned   bool                        // of accept
+	received func(call uint32, b []byte) // reports bytes that a connection has received
+	closed   func(call uint32)           // reports that a connection has ended
+	warned   bool                        // a connection of another user has been refused, and the user was warned
 	first    func()                      // called before the first client is read from, if not nil; nil afterwards
 	tried    bool                        // open was called, when the first rank that needs the port was started
 	err      error                       // error that open returned
@@ -56,7 +56,7 @@ func (p *port) open() error {
 	return nil
 }
 
-// accept accepts connections until an error occurs, and reports the error by Warn.
+// accept accepts connections until an error occurs, and reports the error as a warning.
 func (p *port) accept(l *net.TCPListener) {
 	for {
 		c, err := l.AcceptTCP()

@@ -1,6 +1,6 @@
-// Package spawn starts the ranks of one node. It forwards their output, standard input and signals, and reports an event
-// when the state of a rank changes. It finds the file that a command names, as a shell does, and reads the state of
-// running ranks from /proc and from a debugger. The agent decides which ranks are started, restarted or killed.
+// Package spawn starts the ranks of one node. It forwards their output, standard input and signals, and reports an
+// event when the state of a rank changes. It finds the file that a command names, as a shell does, and reads the state
+// of running ranks from /proc and from a debugger. The agent decides which ranks are started, restarted or killed.
 package spawn
 
 import (
@@ -165,8 +165,8 @@ func (s *Set) rank(slot job.Slot) *rank { return s.ranks[slot-s.cfg.Node.First] 
 // Resume lets the reader of a stream report its next chunk.
 func (s *Set) Resume(slot job.Slot, stream uint8) { s.rank(slot).readers[stream].resume() }
 
-// Feed queues input for a rank, and sets the size of its terminal if in has one. core.RankInputRead is posted when the
-// rank has taken input.
+// Feed queues input for a rank, and sets the size of its terminal if in has one. core.RankInputRead is reported when
+// the rank has read input.
 func (s *Set) Feed(slot job.Slot, in wire.Stdin) { s.rank(slot).input(in) }
 
 // Signal sends a signal to the process group of each live rank. One that ends jobs comes to all ranks
