@@ -270,7 +270,7 @@ sweep:
 	CALL1(SYS_exit, R13)
 
 agent:
-	// Signals that come before Go can receive them stay pending (internal/proc/signal.go).
+	// Block these signals, so that one that arrives before Go can receive it stays pending (internal/proc/signal.go).
 	BLOCK(const_held)
 	CALL0(SYS_setsid)
 	CALL1(SYS_close, R15)
