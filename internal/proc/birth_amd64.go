@@ -39,7 +39,7 @@ type birth struct {
 	open      limits.Limit // of open files, which package os has raised for this process
 	limits    []RLimit     // set in the child before exec; one that the kernel refuses is ignored
 	step      step
-	errno     int // why that step failed
+	errno     int // error number of the step that failed
 	old, none action
 	stack     []byte
 	into      cloneArgs
@@ -142,7 +142,7 @@ func fork(c Cmd, files []int) (pid int, b *birth, err error) {
 			stack: low, stackSize: uint64(uintptr(end)) - low, cgroup: uint64(c.Group.Fd())}
 		n = int(clone3(&b.into, unsafe.Sizeof(b.into), run, b))
 	}
-	if n < 0 { // no group is wanted, the kernel is older, or a filter of containers forbids clone3
+	if n < 0 { // no control group was requested, the kernel is too old, or a seccomp filter forbids clone3
 		n = int(clone(flags|uintptr(syscall.SIGCHLD), end, run, b))
 	}
 	setMask(&own, nil)

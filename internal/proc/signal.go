@@ -15,13 +15,14 @@ func Shrug(signals ...os.Signal) {
 	signal.Notify(c, signals...)
 }
 
-// held are signals, a bit each from signal 1 on, that this process was started with blocked and that Signals
-// receives. Programs that this process starts find them unblocked.
+// held contains the signals that Signals receives and that were blocked when it was called. Bit 0 is signal 1. Programs
+// that this process starts find these signals unblocked.
 var held uint64
 
-// Signals calls got for each of these signals that this process gets, one call at a time. It is called once, before
-// there are programs. A signal that is blocked when this process starts is received too, also if it came earlier:
-// os/signal unblocks it in a thread of its own.
+// Signals starts a goroutine that calls got for each of the given signals that this process receives. Call Signals
+// once, before this process starts programs. A signal that was blocked when this process started is received too, even
+// if it arrived before the call, because os/signal unblocks it in a thread of its own. SIGHUP, SIGINT and SIGTERM are
+// exceptions: Go unblocks them when it starts, so one that has arrived by then ends the process.
 func Signals(got func(syscall.Signal), signals ...syscall.Signal) {
 	held = blockedOf(signals)
 	received := make(chan os.Signal, 64) // one place per signal number; os/signal drops what does not fit
@@ -35,8 +36,8 @@ func Signals(got func(syscall.Signal), signals ...syscall.Signal) {
 	}()
 }
 
-// blockedOf returns which of the signals this thread has blocked, a bit each from signal 1 on. Go's threads inherit
-// the mask of the first one.
+// blockedOf returns those of the signals that the calling thread blocks. Bit 0 is signal 1. All threads of Go start
+// with the mask of the first thread.
 func blockedOf(signals []syscall.Signal) (blocked uint64) {
 	var now unix.Sigset_t
 	if unix.PthreadSigmask(unix.SIG_BLOCK, nil, &now) != nil {

@@ -17,8 +17,8 @@ import (
 // listens is set in the program that TestSignals sends signals to.
 const listens = "IBRUN_TEST_LISTENS"
 
-// TestSignals checks that Signals receives signals whether or not they were blocked at the start, also one that
-// came before the call while it was blocked. Programs find only other signals blocked.
+// TestSignals checks that Signals receives signals that the process was started with blocked or unblocked, and a
+// blocked one that arrived before the call. Programs inherit only blocked signals that Signals does not receive.
 func TestSignals(t *testing.T) {
 	all := []syscall.Signal{syscall.SIGTERM, syscall.SIGUSR1, 50, syscall.SIGUSR2}
 	if os.Getenv(listens) != "" {
