@@ -2,7 +2,8 @@ package peer
 
 import "encoding/binary"
 
-// BundledHead is the length in bytes of what precedes each message in a bundle: its length, big-endian.
+// BundledHead is the size in bytes of the header of each message in a bundle. The header is the length of the message,
+// big-endian.
 const BundledHead = 2
 
 // AppendBundled appends a message to a bundle.

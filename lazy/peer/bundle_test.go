@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A bundle that is none is not read beyond its end.
+// CutBundled does not read beyond the end of a malformed bundle.
 func TestBadBundle(t *testing.T) {
 	for b, want := range map[string][]string{
 		"": nil, "\x00": nil, "\x00\x02a": nil, "\x00\x01a\xff\xff": {"a"}, "\x00\x01a\x00": {"a"},

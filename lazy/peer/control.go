@@ -5,24 +5,24 @@ import "fmt"
 // TokenLen is the length of a token in bytes.
 const TokenLen = 8
 
-// Token names a stream of a pair. The rank that makes the offer chooses it; zero is none.
+// Token identifies a stream of a pair. The rank that makes the offer chooses it. The zero Token means no stream.
 type Token [TokenLen]byte
 
 // controlKind is the first byte of a control message. docs/dev/protocol.md has the format.
 type controlKind uint8
 
-// The controls. All but WANT have a token behind the first byte.
+// The kinds of control messages. After the first byte, each message has a token, except WANT.
 const (
-	controlWant     controlKind = iota + 1 // lower rank to higher: offer
-	controlOffer                           // then the fabric's offer
-	controlSwitch                          // the sender's next message is on the stream
-	controlGiveUp                          // the attempt has failed; then why, in words
-	controlLeave                           // the stream is not needed any more
-	controlStay                            // it is: answer to LEAVE
-	controlReturned                        // your direction is read to its end mark
-	controlBroke                           // the stream failed here, with what was on it
-	controlTaken                           // lower rank to higher: the stream is here, and will be read
-	controlResume                          // the stream has failed; then how many of your messages came by it: the rest, again
+	controlWant     controlKind = iota + 1 // from the lower rank: asks the higher rank for an offer
+	controlOffer                           // followed by the fabric's offer
+	controlSwitch                          // the next message of the sender is on the stream
+	controlGiveUp                          // the attempt has failed; followed by the reason as text
+	controlLeave                           // the sender does not need the stream any more
+	controlStay                            // answer to LEAVE: the sender still needs the stream
+	controlReturned                        // the sender has read the end mark of the receiver
+	controlBroke                           // the stream has failed at the sender, and its messages are lost
+	controlTaken                           // from the lower rank: it has the stream and will read it
+	controlResume                          // the stream failed; followed by how many messages have come by it: send the rest
 	controls
 )
 
@@ -34,20 +34,20 @@ func (c controlKind) String() string {
 		"RESUME"}[c]
 }
 
-// countLen is the length in bytes of the count that goes with a RESUME.
+// countLen is the length in bytes of the count in a RESUME.
 const countLen = 8
 
-// longestReason is the most of a reason, in bytes, that goes with a GIVEUP.
+// longestReason is the maximum length in bytes of the reason in a GIVEUP.
 const longestReason = 512
 
-// control is a control message, taken apart.
+// control is a parsed control message.
 type control struct {
 	kind  controlKind
 	token Token
-	rest  []byte // offer or reason
+	rest  []byte // offer, reason or count
 }
 
-// parseControl takes a message apart; false: it is none of the controls.
+// parseControl parses a control message. ok is false if m is not a valid one.
 func parseControl(m []byte) (c control, ok bool) {
 	if len(m) == 0 {
 		return c, false

@@ -6,7 +6,7 @@ import (
 	"ibrun/fabric"
 )
 
-// State is where the connection of a pair of ranks stands, as one of them sees it.
+// State is the state of the connection of a pair, as one of the two ranks sees it.
 type State uint8
 
 // The states. docs/dev/states.md says how they follow each other.
@@ -52,7 +52,7 @@ type EventKind uint8
 const (
 	// Send passes Msg to the Peer, which owns Msg from then on and always accepts it. The owner checks Room first.
 	Send           EventKind = iota + 1
-	Bundle                   // Msg: like Send, for what AppendBundled has made; the peer gets DeliverBundle
+	Bundle                   // Msg: like Send, for a bundle made by AppendBundled; the peer gets DeliverBundle
 	Warm                     // connect without a message
 	Resolved                 // Tuple, Epoch, Fresh: answer to Resolve
 	Unresolved               // Cause: answer to Resolve, one of Exited, Broken, NoRank
@@ -67,13 +67,13 @@ const (
 	Floor                    // Epoch: lowest valid epoch of the peer, which was restarted
 
 	Upgrade     // Route has returned AfterUpgraded
-	OfferMade   // Token, Msg: answer to MakeOffer; the token is new in this rank, the offer has 1 to 64 bytes
+	OfferMade   // Token, Msg: answer to MakeOffer; Token was not used before; Msg has 1 to 64 bytes
 	OfferFailed // Why: answer to MakeOffer
-	Connected   // Token, Kept: the other side of a stream has proved itself; who accepts has, too
+	Connected   // Token, Kept: a stream is up and the peer has proved itself; if the peer dials, this rank has, too
 	DialFailed  // Token, Why: answer to Dial
-	EndRead     // Token, Have: a stream was read up to the peer's end mark
+	EndRead     // Token, Have: the stream was read up to the peer's end mark
 	Lost        // Token, Why, PeerEnded, Over, Kept: a stream has failed
-	Stopped     // Token, Have: the reader of a stream has ended after Stop
+	Stopped     // Token, Have: the reader of a stream has ended after the effect Stop
 )
 
 // Event is one thing that happened. It is a plain struct so that no event costs memory.
@@ -87,17 +87,17 @@ type Event struct {
 	Path               uint16       // number that a packet carries
 	N                  int          // bytes, 0 or more
 	Tuple              fabric.Tuple // an address
-	Msg                []byte       // a message, or an offer of the fabric
+	Msg                []byte       // a message, a bundle, or an offer of the fabric
 	Body               []byte       // of a packet; used during the Step only
 	Fresh              bool         // the rank itself has answered just now, through its agent: it runs
-	Busy               bool         // a sender is at work: what it sends may be on the way to the stream
+	Busy               bool         // a sender is at work, and may be about to write to the stream
 
-	Token     Token // of the stream that the event is about
+	Token     Token // stream that the event is about
 	Why       error
-	PeerEnded bool   // the stream has ended because the peer's process has, or closed it
-	Over      bool   // the pair has ended already, for whatever reason
-	Kept      bool   // the owner keeps what it writes until it has arrived
-	Have      uint64 // messages of the peer that came by the stream, in all
+	PeerEnded bool   // the stream has ended because the peer has closed it or its process has ended
+	Over      bool   // the pair has ended already
+	Kept      bool   // the owner retains what it writes until the peer has it
+	Have      uint64 // number of messages that this rank has received by the stream
 }
 
 // EffectKind tells the effects apart.
@@ -105,33 +105,33 @@ type EffectKind uint8
 
 // The effects, each with the fields of Effect that it uses.
 const (
-	Transmit      EffectKind = iota + 1 // Packet, Gen, DstEpoch, Path, Body, To: add the rest, seal and post it
-	Resolve                             // Least, Fresh: ask the agent; Fresh: caches may not answer
-	SetTimer                            // At: a Tick then; replaces the timer that was set
-	Deliver                             // Msg: the next message of the peer; the owner's from now on
-	DeliverBundle                       // Msg: the same, for one sent by Bundle; see CutBundled
+	Transmit      EffectKind = iota + 1 // Packet, Gen, DstEpoch, Path, Body, To: seal the packet and send it to To
+	Resolve                             // Least, Fresh: ask for the address; if Fresh is set, caches must not answer
+	SetTimer                            // At: pass a Tick at that time; replaces the timer that was set
+	Deliver                             // Msg: the next message of the peer; the Peer does not use it any more
+	DeliverBundle                       // Msg: like Deliver, for the next bundle of the peer; see CutBundled
 	Opened                              // the pair is connected
-	// the pair is no longer connected and nothing was lost; what is staged opens it anew
+	// The pair is not connected any more, and nothing was lost. If messages are staged, the Peer connects again.
 	Closed
 	Failed   // Cause, Lost, Least: the oldest Lost unacknowledged messages are lost, or may be
 	Writable // Room has grown, and more than half of Config.Stage was in use
 	Drained  // all that was sent is acknowledged
-	// Least: a newer start of the peer counts from now on; Failed with the same Least follows if messages are lost
+	// Least: the peer was restarted with this epoch. Failed with the same Least follows if messages are lost.
 	Renewed
 	ResolveSecondary // Least: ask for the peer's second address; answer with SecondaryFound
-	Moved            // the pair goes by the other network from now on
+	Moved            // the pair uses the other network from now on
 
-	MakeOffer // let the fabric be dialled: OfferMade or OfferFailed after the effects of this Step
+	MakeOffer // make an offer for the peer to dial; pass OfferMade or OfferFailed after the effects of this Step
 	Dial      // Token, Msg: answer with Connected or DialFailed; the offer in Msg is used until the dial has ended
-	Read      // receive from the stream: EndRead or Lost when that ends
-	Mark      // write the end mark behind all that was written
-	Close     // Why: close the stream and forget it; nil: for no fault
+	Read      // read the stream; pass EndRead or Lost when that ends
+	Mark      // write the end mark after all messages
+	Close     // Why: close the stream; Why is nil if there was no failure
 	End       // Why, Alarm: the pair has ended for good, and what was on its stream is lost
-	Notify    // a sender that Route let wait may ask again
-	MayRest   // the stream was given up: the connection may rest now
-	Stop      // end the stream; if it is being read, Stopped when nothing more of it can arrive
-	Lose      // what was written to the stream and has not arrived is lost
-	Again     // Have: Send what was written behind so many messages, after the effects of this Step
+	Notify    // a sender for which Route has returned NotNow may ask again
+	MayRest   // the stream was given up: the owner may close the connection if it is idle
+	Stop      // stop the stream; if it is being read, pass Stopped when nothing more of it can arrive
+	Lose      // messages that were written to the stream and have not arrived are lost
+	Again     // Have: pass each message written after the first Have ones as Send, after the effects of this Step
 )
 
 // Effect is one thing the owner has to do.
@@ -140,9 +140,9 @@ type Effect struct {
 	Packet   PacketKind
 	Cause    Cause
 	Fresh    bool
-	Alarm    bool   // also tell receivers that take messages of any rank: the peer runs
+	Alarm    bool   // the peer runs: also report the end to receivers that take messages of any rank
 	DstEpoch uint16 // epoch the packet is for
-	Least    uint16 // oldest epoch that will do; 0: any. Of Failed: the newer start because of which it failed, or 0
+	Least    uint16 // minimum epoch of the answer, 0: any. Renewed, Failed: new epoch after a restart, or 0
 	Path     uint16 // number that the packet carries
 	Gen      uint32
 	Lost     int           // messages, 0 or more
@@ -155,9 +155,9 @@ type Effect struct {
 	Have     uint64
 }
 
-// news is what the upgrade of a pair has to hear of its connection: Opened, Closed, Failed, Moved, or a control message.
+// news is what the connection reports to the upgrade: Opened, Closed, Failed, Moved, or a received control message.
 type news struct {
-	kind    EffectKind // 0: a control message
+	kind    EffectKind // 0 for a control message
 	control []byte
 }
 

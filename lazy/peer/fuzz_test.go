@@ -11,16 +11,16 @@ import (
 	"ibrun/test/fuzzed"
 )
 
-// FuzzPeer is a peer whose packets make no sense, among what the owner does with connection and stream: a
-// Peer does little for each event, sends what parses, wants its timer in the
-// future, holds no more than it was given, and keeps its invariants.
+// FuzzPeer passes arbitrary packets and arbitrary events of the owner to a Peer. The Peer returns few effects for each
+// event, sends only packets that parse, sets its timer to times in the future, retains no more bytes than it was given,
+// and keeps its invariants.
 func FuzzPeer(f *testing.F) {
 	f.Add([]byte{1, 3, 4, 5, 1, 9, 0, 4, 6, 0, 0, 7, 9, 1, 2})
 	for k := range byte(9) {
 		f.Add([]byte{0, 200, 3, 6, k, 1, 0, 1, 4, 1, 2, 6, k + 1, 1, 1, 1, 8, 8, 6, 3, 0, 1, 1, 0, 0, 7, 6, 5, 1, 1, 1,
 			2, 3, 4, 9})
 	}
-	for k := range byte(24) { // a connection that is open, and what the upgrade hears on it
+	for k := range byte(24) { // an open connection on which control messages arrive
 		f.Add([]byte{1, 20, 2, 20, 3, 1, 20, 40, 3, 1, k, 1, 20, 41, k, 0, 1, 1, 20, 42, 3, 8, 1, k, 1, 20, 43, 1, k, 2})
 	}
 	f.Fuzz(func(t *testing.T, input []byte) {
@@ -63,14 +63,14 @@ func FuzzPeer(f *testing.F) {
 	})
 }
 
-// owner is who gives a Peer its events.
+// owner derives the events of a Peer from the input of the fuzzer.
 type owner struct {
 	fuzzed.Input
 	offering bool // the last step has asked for an offer
-	controls int  // events that the upgrade may have answered by a control message
+	controls int  // upper bound of the number of control messages that the upgrade has sent
 }
 
-// number is one that may matter: near what is known, or far from it.
+// number returns a number near the given one, or far from it.
 func (b *owner) number(near uint32) uint32 {
 	switch n := b.Byte(); {
 	case n < 64:
@@ -86,7 +86,7 @@ func (b *owner) token(p *Peer) Token {
 	return [...]Token{{}, one, two, p.token}[b.Byte()%4]
 }
 
-// streamEvent is something that happens to the stream of a pair.
+// streamEvent returns an event about the stream of the pair.
 func (b *owner) streamEvent(p *Peer, now time.Duration) Event {
 	b.controls += 2
 	ev := Event{Token: b.token(p), Why: errFailed, Busy: b.Byte()%2 == 0, Have: uint64(b.Byte())}
@@ -106,7 +106,7 @@ func (b *owner) streamEvent(p *Peer, now time.Duration) Event {
 	return ev
 }
 
-// control is a control message, or nearly one.
+// control returns a control message, which may be cut off or have a wrong length.
 func (b *owner) control(p *Peer) []byte {
 	b.controls += 2
 	m := controlMessage(controlKind(b.Byte()%byte(controls+1)), b.token(p), string(make([]byte, b.Byte()%12)))
@@ -137,7 +137,7 @@ func (b *owner) event(p *Peer, now time.Duration) (ev Event, later time.Duration
 	case 8:
 		b.controls += 2
 		return Event{Kind: Floor, Epoch: uint16(b.Byte() % 3)}, 0
-	case 9, 10, 11: // the peer says something that the upgrade hears, if the connection is or can be open
+	case 9, 10, 11: // a control message of the peer or, if the connection is not open, a packet that opens it
 		if p.win != nil || p.state == Half {
 			k := packet{kind: PacketSegment, flags: flagFirst | flagLast | flagControl, payload: b.control(p)}
 			if p.win != nil {

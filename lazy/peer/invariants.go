@@ -26,7 +26,7 @@ func (p *Peer) Check() error {
 	return nil
 }
 
-// accounts is invariant 5.
+// accounts reports whether invariant 5 holds.
 func (p *Peer) accounts() bool {
 	messages, bytes := p.queue.len(), 0
 	for _, m := range p.queue.list[p.queue.head:] {

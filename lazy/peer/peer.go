@@ -1,16 +1,14 @@
-// Package peer is one pair of ranks as one of them sees it: the handshake,
-// the window over datagrams that may be lost, doubled or overtaken, the
-// close of a connection that rests, and the upgrade of the pair to a stream
-// and back. A Peer is a pure value: events and the time go in, effects come
-// out. It opens no socket, reads no clock, starts nothing, locks nothing, and
-// does not check seals: a packet that it is given comes from the peer.
+// Package peer implements the protocol of a pair of ranks, as one of them runs it: the handshake, the window over
+// datagrams that may be lost, duplicated or reordered, the close of an idle connection, and the upgrade of the pair to
+// a stream and back. A Peer performs no I/O. Step takes an event and the time, and returns effects. A Peer opens no
+// socket, reads no clock, starts no goroutine and takes no lock. It does not check seals: each packet that is passed to
+// it must come from the peer.
 //
-// A Peer consists of two machines, each with a table of its own: the
-// connection by datagrams, and the upgrade. Step gives each event to one of
-// them and passes on what one tells the other.
+// A Peer consists of two state machines, each with its own table: the connection by datagrams, and the upgrade. Step
+// passes each event to one of them. Then it passes to the upgrade what the connection has reported.
 //
-// A Peer must live as long as its two ranks do, since it knows which
-// generations have been used; at rest it is a few hundred bytes.
+// A Peer must live as long as its two ranks do, because it knows which generations have been used. An idle Peer takes a
+// few hundred bytes.
 package peer
 
 import (
@@ -36,21 +34,22 @@ type Config struct {
 	Floor     uint16        // lowest valid epoch of the peer; 0: all are valid
 	Scratch   *Scratch      // shared by Peers that never run at the same time; nil: not shared
 
-	Dials  bool // this rank is the lower one: it dials a stream, and the peer offers it
-	Always bool // each message goes by stream
+	Dials  bool // this rank has the lower number: it dials streams, and the peer makes the offers
+	Always bool // every message uses a stream
 	Worth  Worth
 }
 
-// Peer is the state of one pair. The zero value is not ready; see New. After each Step, these invariants hold; those of
-// an upgrade follow:
+// Peer is the state of one pair. The zero value is not ready; see New. After each Step, these invariants hold, and
+// those of upgrade, which continue the numbers:
 //
-//  1. There is a window exactly if the connection is open: in Up and Closing.
-//  2. The address of the peer is known from Wait on.
-//  3. In Idle nothing is to be sent, and no connection is wished for.
-//  4. Something is awaited in Wait, Half and Closing, in Up if a message is not acknowledged, and never in Idle.
-//  5. The messages that are not acknowledged are those in the queue and those that end in the window. The bytes are
-//     theirs.
-//  6. While the first network is down, the number of the path is odd.
+//  1. There is a window exactly while the connection is open: in Up and Closing.
+//  2. The address of the peer is known in Wait and all later states.
+//  3. In Idle no message is staged, and no connection is wanted.
+//  4. The timer retry is set in Wait, Half and Closing, in Up exactly if a message is not acknowledged, and never in
+//     Idle.
+//  5. The unacknowledged messages are those in the queue and those whose last segment is in the window. unackedBytes is
+//     the sum of their costs.
+//  6. While the first network of this rank is down, the number of the path is odd: the pair uses the second network.
 type Peer struct {
 	upgrade
 
@@ -60,7 +59,7 @@ type Peer struct {
 	seed  uint64
 
 	state State
-	warm  bool         // 3: a connection is wished for without a message
+	warm  bool         // 3: a connection is wanted although no message is staged
 	known bool         // 2: to is an address of the peer
 	asked bool         // a question to the agent has not been answered
 	epoch uint16       // the peer's epoch; 0: not known
@@ -69,7 +68,7 @@ type Peer struct {
 	mtu   int          // bytes of body, the lower of both sides
 	room  uint8        // the window the peer began with
 
-	path         *path // 6; nil: this rank has one network
+	path         *path // 6; nil if this rank has one network
 	retry        retry // 4
 	fin          closing
 	queue        queue
@@ -80,7 +79,7 @@ type Peer struct {
 
 	counts  Counts
 	scratch *Scratch
-	trace   func(any) // in tests, receives each row that is used, and each control message as news
+	trace   func(any) // in tests, gets each row that is applied, and each received control message as news
 }
 
 // closing is what the two sides of one generation know about its end.
@@ -160,13 +159,12 @@ func (p *Peer) Packet() int {
 // Counts returns the totals.
 func (p *Peer) Counts() Counts { return p.counts }
 
-// Step takes one event at a time now, which never goes back, and returns what
-// is to be done, in this order. The slice is valid until the next Step.
+// Step handles one event and returns the effects that the owner has to perform, in this order. now is the current time,
+// which never decreases. The slice is valid until the next Step of any Peer with the same Scratch.
 //
-// The machine of the event handles it first. Then the upgrade hears what has
-// happened to the connection meanwhile, in that order. The control messages
-// of the upgrade are staged behind all messages, and the connection sends at
-// last what it can.
+// The connection or the upgrade handles the event. Then the upgrade handles what the connection has reported meanwhile,
+// in that order. Control messages of the upgrade are staged after all other messages. At the end, the connection sends
+// as much as it can.
 func (p *Peer) Step(now time.Duration, ev Event) []Effect {
 	s := p.scratch
 	p.now = now
@@ -193,7 +191,7 @@ func (p *Peer) Step(now time.Duration, ev Event) []Effect {
 	return effects
 }
 
-// handle gives an event to the machine that it is for.
+// handle passes an event to the state machine that handles it.
 func (p *Peer) handle(ev Event) {
 	switch ev.Kind {
 	case Send:
@@ -244,7 +242,7 @@ func (p *Peer) handle(ev Event) {
 	}
 }
 
-// follow does what follows from the state of the connection rather than from the event.
+// follow does what results from the state of the connection rather than from the event.
 func (p *Peer) follow() {
 	if p.state == Idle && (p.warm || p.pending > 0) {
 		p.apply(p.want(), &cue{})
@@ -270,12 +268,12 @@ func (p *Peer) want() input {
 	return inWant
 }
 
-// send stages a message. It goes behind those that are staged already.
+// send stages a message after those that are staged already.
 func (p *Peer) send(m message) {
 	p.queue.push(m)
 	p.unackedBytes += len(m.body) + messageCost
 	p.pending++
-	if p.state != Idle { // there, follow does it
+	if p.state != Idle { // in Idle, follow does this
 		p.apply(p.want(), &cue{})
 	}
 }
@@ -300,13 +298,13 @@ func (p *Peer) taken(n int) {
 
 func (p *Peer) emit(e Effect) { p.scratch.effects = append(p.scratch.effects, e) }
 
-// emitNews emits an effect of which the upgrade hears, too.
+// emitNews emits an effect and reports it to the upgrade.
 func (p *Peer) emitNews(e Effect) {
 	p.emit(e)
 	p.tell(news{kind: e.Kind})
 }
 
-// tell lets the upgrade hear something when the connection has handled the present event.
+// tell reports n to the upgrade, which handles it after the connection has handled the current event.
 func (p *Peer) tell(n news) { p.scratch.news = append(p.scratch.news, n) }
 
 // transmit builds a body in the scratch and sends it to the peer.

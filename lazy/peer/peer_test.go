@@ -283,7 +283,7 @@ func TestRestarted(t *testing.T) {
 	require.Equal(t, r.epoch, a.peer.epoch)
 }
 
-// TestSmall: ten thousand Peers at rest, each with its upgrade, are a few megabytes.
+// TestSmall checks that ten thousand idle Peers, each with its upgrade, take only a few megabytes.
 func TestSmall(t *testing.T) {
 	require.LessOrEqual(t, int(reflect.TypeFor[Peer]().Size()-reflect.TypeFor[upgrade]().Size()), 512)
 	require.LessOrEqual(t, int(reflect.TypeFor[Peer]().Size()), 608)

@@ -6,7 +6,7 @@ import "math"
 type row[S, I ~uint8, A any] struct {
 	states  []S
 	inputs  []I
-	next    S // the constant same means that the state does not change
+	next    S // same means that the state does not change
 	actions []A
 	why     string
 }

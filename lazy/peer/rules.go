@@ -5,7 +5,7 @@ import (
 	"ibrun/internal/job"
 )
 
-// cue is what an input brings along for its actions.
+// cue contains the values of an input that its actions use.
 type cue struct {
 	packet
 	gen   uint32

@@ -12,7 +12,7 @@ import (
 // TestManyHeldSchedules runs more of the schedules of TestHeldSchedules.
 func TestManyHeldSchedules(t *testing.T) { runHeldSchedules(t, 20_000) }
 
-// TestManySchedules runs so many schedules that they use each row of the table.
+// TestManySchedules runs so many schedules that they use each row of the table of the connection.
 func TestManySchedules(t *testing.T) {
 	ever := runSchedules(t, 100_000)
 	for state := range states {
@@ -24,7 +24,7 @@ func TestManySchedules(t *testing.T) {
 	}
 }
 
-// TestManyStreamSchedules does the same with the schedules of upgrades.
+// TestManyStreamSchedules runs so many schedules of upgrades that they use each row of upgradeTable.
 func TestManyStreamSchedules(t *testing.T) {
 	ever := runStreamSchedules(t, 100_000)
 	for s := range upgradeStates {

@@ -83,19 +83,19 @@ type end struct {
 	timer   uint64  // serial of the timer that counts
 	dead    bool
 	idle    bool // the application takes nothing
-	keep    bool // it has made an offer on the connection
+	keep    bool // it has made an offer on the connection, so that a FIN is refused
 
-	controls []placed // that have come in this step
+	controls []placed // control messages received in the current step
 	opened   int
 	closed   int
 	causes   []Cause
-	floor    uint16 // of the other, as the agent has said
-	renewed  uint16 // the same, as the Peer has said last
+	floor    uint16 // lowest valid epoch of the other rank, as the agent has said
+	renewed  uint16 // epoch in the last Renewed
 
 	whenOpened func() // called once; may be nil
 }
 
-// placed is a control message that was delivered before one of the effects.
+// placed is a control message that was received before the effect with index at.
 type placed struct {
 	at  int
 	msg []byte
@@ -169,7 +169,7 @@ func (e *end) step(ev Event) {
 	}
 }
 
-// takeControls takes the controls that were delivered before an effect.
+// takeControls processes the control messages that were received before the effect with index before.
 func (e *end) takeControls(before int) {
 	for len(e.controls) > 0 && e.controls[0].at <= before {
 		m := e.controls[0].msg
@@ -262,7 +262,7 @@ func (e *end) send(size int, control bool) {
 	e.step(Event{Kind: Send, Msg: b})
 }
 
-// delivered holds a message against all that was promised.
+// delivered checks that a message was sent, has not come before, and is in order.
 func (w *world) delivered(e *end, b []byte, control bool) {
 	if len(b) < headLen || int(binary.BigEndian.Uint32(b[16:])) != len(b) {
 		w.Broken("a message of %d bytes", len(b))

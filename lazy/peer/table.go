@@ -171,5 +171,5 @@ var table = []connectionRow{
 	{in(Closing), on(inRest), same, nil, "it is about to"},
 }
 
-// index holds the row of each state and input.
+// index contains the row of each state and input.
 var index = indexed(table, states, inputs)

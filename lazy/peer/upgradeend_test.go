@@ -5,43 +5,43 @@ import (
 	"time"
 )
 
-// end is one rank of a pair: what package lazy holds, with its sender and receiver.
+// streamEnd is one rank of a pair: the state that package lazy has for a peer, with a sender and a receiver.
 type streamEnd struct {
 	w           *streamWorld
 	self, other *streamRank
 	peer        *Peer
 	pipe        *pipe
 	timer       uint64
-	dead        bool // its epoch has ended
+	dead        bool // the epoch has ended
 	over        bool // the pair has ended for good
-	alarmed     bool // and receivers of any rank were told
+	alarmed     bool // the end was reported to receivers of any rank
 	connected   bool
 	writing     bool
 	woken       bool
-	wasFull     bool // the window was full since the last stream
+	wasFull     bool // a message has not fitted into the window since the last stream ended
 	outbox      []int
 	flow        *streamFlow
 	flows       []*streamFlow // by epoch
 }
 
-// flow is what one epoch sent to one rank.
+// streamFlow records the messages from one epoch of a rank to another rank.
 type streamFlow struct {
 	sent    int
-	excused int // those before it may be lost
+	excused int // messages with a lower number may be lost
 	got     []bool
 	last    int
 }
 
 func (f *streamFlow) excuse() { f.excused = f.sent }
 
-// followUp is what comes after the effects of a step, as in package lazy.
+// followUp collects what step does after it has performed all effects, as in package lazy.
 type followUp struct {
 	offer, mayRest bool
 	taken          int
 	again          []int
 }
 
-// step gives the Peer an event, and performs what comes of it, as a table does.
+// step passes an event to the Peer and performs the effects, as lazy.Table does.
 func (e *streamEnd) step(ev Event) {
 	if e.dead {
 		return
@@ -147,7 +147,7 @@ func (e *streamEnd) perform(f *Effect, next *followUp) {
 	}
 }
 
-// offer answers MakeOffer.
+// offer returns the event that answers MakeOffer.
 func (e *streamEnd) offer() Event {
 	w := e.w
 	if w.chance(w.noOffer) {
@@ -159,10 +159,10 @@ func (e *streamEnd) offer() Event {
 	return ev
 }
 
-// mayFail reports whether the schedule has a reason for a connection to fail.
+// mayFail reports whether a connection may fail in this schedule.
 func (e *streamEnd) mayFail() bool { return e.w.restarts > 0 }
 
-// post is the network.
+// post simulates the network: it delivers, delays, duplicates or drops a packet.
 func (e *streamEnd) post(f *Effect) {
 	w, from, to := e.w, e.self, e.other
 	ev := Event{
@@ -186,7 +186,7 @@ func (e *streamEnd) post(f *Effect) {
 	}
 }
 
-// answer is the agent.
+// answer simulates the answer of the agent to Resolve.
 func (e *streamEnd) answer() {
 	switch {
 	case e.dead:
@@ -197,13 +197,13 @@ func (e *streamEnd) answer() {
 	}
 }
 
-// rest is what an owner with too many connections does.
+// rest does what an owner with too many connections does.
 func (e *streamEnd) rest() { e.step(Event{Kind: Rest}) }
 
-// busy reports whether a sender is at work, which one that waits for its turn is.
+// busy reports whether a sender is at work. A sender that waits counts as one.
 func (e *streamEnd) busy() bool { return e.writing || len(e.outbox) > 0 && !e.w.polls }
 
-// send gives the sender a message.
+// send queues a message of size bytes for the sender.
 func (e *streamEnd) send(size int) {
 	if e.dead || e.over {
 		return
@@ -212,7 +212,7 @@ func (e *streamEnd) send(size int) {
 	e.notify()
 }
 
-// notify wakes the sender, which comes a little later.
+// notify wakes the sender after a short random time.
 func (e *streamEnd) notify() {
 	if !e.woken {
 		e.woken = true
@@ -223,14 +223,14 @@ func (e *streamEnd) notify() {
 	}
 }
 
-// pump is the sender: it hands over what goes, until it has to wait.
+// pump is the sender: it sends queued messages until it has to wait.
 func (e *streamEnd) pump() {
 	w := e.w
 	for len(e.outbox) > 0 && !e.writing && !e.dead && !e.over {
 		size := e.outbox[0]
 		full := e.peer.Room() < size
 		verdict := e.peer.Route(size, w.Now)
-		e.outbox = e.outbox[1:] // the sender has the turn; what the effects bring up waits
+		e.outbox = e.outbox[1:] // the sender has the turn; messages that the effects queue have to wait
 		if verdict == AfterUpgraded {
 			e.writing = true
 			e.step(Event{Kind: Upgrade})
@@ -238,7 +238,7 @@ func (e *streamEnd) pump() {
 			verdict = e.peer.Route(size, w.Now)
 		}
 		e.wasFull = e.wasFull || full && e.connected && e.peer.claimed()
-		full = e.peer.Room() < size // less than before, when something was said
+		full = e.peer.Room() < size // the event Upgrade may have staged a control message
 		switch {
 		case verdict == ByStream:
 			e.byStream()
@@ -253,7 +253,7 @@ func (e *streamEnd) pump() {
 			if e.peer.at[stream] != barred {
 				w.Broken("%d cannot send %d bytes to %d in %v", e.self.id, size, e.other.id, e.peer.at)
 			}
-			continue // the application is told that there is no stream
+			continue // the program gets the error that there is no stream
 		}
 		e.outbox = append([]int{size}, e.outbox...)
 		if w.polls {
@@ -263,7 +263,7 @@ func (e *streamEnd) pump() {
 	}
 }
 
-// next is the number of a message that is handed over.
+// next returns the number of the next message, and records that it is sent.
 func (e *streamEnd) next() int {
 	e.flow.sent++
 	e.flow.got = append(e.flow.got, false)
@@ -275,7 +275,7 @@ func (e *streamEnd) byDatagram(size int) {
 	e.step(Event{Kind: Send, Msg: e.body(seq, size)})
 }
 
-// body is a message by datagram.
+// body returns the body of a message that is sent as a datagram.
 func (e *streamEnd) body(seq, size int) []byte {
 	m := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint16(nil, e.self.epoch), uint32(seq))
 	return append(m, make([]byte, size)...)[:max(size, len(m))]
@@ -286,7 +286,7 @@ func (e *streamEnd) byStream() {
 	e.writing = true
 	s := e.pipe
 	own, _ := s.of(e)
-	own.kept = append(own.kept, seq) // before it is written
+	own.kept = append(own.kept, seq) // retain the message before it is written
 	done := func() {
 		e.writing = false
 		if !e.dead {
@@ -301,7 +301,7 @@ func (e *streamEnd) byStream() {
 	done()
 }
 
-// delivered holds a message against what was promised.
+// delivered checks that a message was sent, has not come before, and is in order.
 func (e *streamEnd) delivered(epoch uint16, seq int, by string) {
 	w, from := e.w, e.other
 	w.Log("%d takes %d of %d, epoch %d, by %s", e.self.id, seq, from.id, epoch, by)
@@ -318,8 +318,7 @@ func (e *streamEnd) delivered(epoch uint16, seq int, by string) {
 	f.got[seq], f.last = true, seq
 }
 
-// newest is the last epoch of the peer of which this one has taken something since
-// it began.
+// newest returns the last epoch of the peer from which this epoch has received a message, or 0.
 func (e *streamEnd) newest() (epoch uint16) {
 	for i, f := range e.other.ends[e.self.id].flows {
 		if f.last >= 0 {

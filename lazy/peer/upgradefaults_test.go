@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The faults that package lazy had in what this package decides now, each as the
-// shortest scenario that shows it.
+// Each test shows a fault that package lazy once had, in the shortest scenario that reproduces it. The code that
+// decides these cases is now in this package.
 
 var (
 	one, two  = Token{7: 1}, Token{7: 2}
@@ -17,20 +17,22 @@ var (
 	errFailed = errors.New("queue pair 17 failed")
 )
 
-// machine is a Peer, of which the upgrade alone gets events, and what came of them, in words.
+// machine wraps a Peer for tests. Its methods pass events to the upgrade and compare the resulting effects and control
+// messages with the expected ones, given by name.
 type machine struct {
 	*Peer
 	t *testing.T
 }
 
-// given makes a machine, of a rank that dials or offers, whose connection is open.
+// given returns a machine whose connection is open. dials is Config.Dials.
 func given(t *testing.T, dials bool) *machine {
 	m := &machine{New(Config{Dials: dials}), t}
 	m.known, m.mtu = true, m.cfg.MTU
 	return m.hears(Opened)
 }
 
-// does lets the upgrade do something, and compares the effects and, by itself, the control messages.
+// does calls do and compares the effects and, separately, the control messages with want. The names of control messages
+// are in capitals.
 func (m *machine) does(do func(), want ...string) *machine {
 	m.t.Helper()
 	m.scratch.effects = nil
@@ -56,13 +58,13 @@ func (m *machine) does(do func(), want ...string) *machine {
 // staged returns the control message that was staged last.
 func (m *machine) staged() []byte { return m.queue.list[len(m.queue.list)-1].body }
 
-// gets gives it an event and compares what comes of it.
+// gets passes an event to the Peer and compares the result.
 func (m *machine) gets(ev Event, want ...string) *machine {
 	m.t.Helper()
 	return m.does(func() { m.handle(ev) }, want...)
 }
 
-// hears tells it what has happened to the connection.
+// hears reports a change of the connection to the upgrade: it is now open if kind is Opened, and closed otherwise.
 func (m *machine) hears(kind EffectKind, want ...string) *machine {
 	m.t.Helper()
 	m.state, m.win = Idle, nil
@@ -72,25 +74,26 @@ func (m *machine) hears(kind EffectKind, want ...string) *machine {
 	return m.does(func() { m.hear(news{kind: kind}, false) }, want...)
 }
 
-// takes gives it a control message.
+// takes passes an encoded control message to the upgrade. busy is set if a sender is at work.
 func (m *machine) takes(control []byte, busy bool, want ...string) *machine {
 	m.t.Helper()
 	return m.does(func() { m.hear(news{control: control}, busy) }, want...)
 }
 
-// receives gives it a control.
+// receives passes a control message of the given kind to the upgrade.
 func (m *machine) receives(kind controlKind, token Token, want ...string) *machine {
 	m.t.Helper()
 	return m.takes(controlMessage(kind, token, map[controlKind]string{controlOffer: "port"}[kind]), false, want...)
 }
 
-// outgoingMessage is a message of some size, which the window may have no room for.
+// outgoingMessage is a message of size bytes. If full is set, the window has no room for it.
 type outgoingMessage struct {
 	size int
 	full bool
 }
 
-// routes asks how a message goes.
+// routes calls Route for a message, passes the event Upgrade if Route asks for it, and compares the verdict and the
+// result.
 func (m *machine) routes(msg outgoingMessage, verdict Verdict, want ...string) *machine {
 	m.t.Helper()
 	if msg.full {
@@ -110,7 +113,7 @@ func (m *machine) routes(msg outgoingMessage, verdict Verdict, want ...string) *
 	return m
 }
 
-// effectNames has the names of the effects of an upgrade.
+// effectNames contains the names of the effects that an upgrade emits.
 var effectNames = map[EffectKind]string{MakeOffer: "MakeOffer", Dial: "Dial", Read: "Read", Mark: "Mark", Close: "Close",
 	End: "End", Notify: "Notify", MayRest: "MayRest", Stop: "Stop", Lose: "Lose", Again: "Again"}
 
@@ -133,7 +136,7 @@ var (
 
 func made(token Token) Event { return Event{Kind: OfferMade, Token: token, Msg: []byte("port")} }
 
-// withStream makes a Pair that has the stream of token one.
+// withStream returns a machine that has the stream with token one.
 func withStream(t *testing.T, dials bool) *machine {
 	if dials {
 		return given(t, true).routes(long, NotNow, "WANT").receives(controlOffer, one, "Dial").
@@ -142,14 +145,14 @@ func withStream(t *testing.T, dials bool) *machine {
 	return acceptedOnce(t).receives(controlTaken, one, "Notify")
 }
 
-// acceptedOnce makes a Pair that has proved itself to a dialler and has not heard of it since.
+// acceptedOnce returns a machine that has accepted a stream and has received nothing from the dialer since.
 func acceptedOnce(t *testing.T) *machine {
 	return given(t, false).receives(controlWant, Token{}, "MakeOffer").gets(made(one), "OFFER").
 		gets(Event{Kind: Connected, Token: one})
 }
 
-// What was said to an earlier epoch, and arrives late, is not about the stream that
-// this one has: messages of it would overtake datagrams.
+// A control message that was sent to an earlier epoch and arrives late does not change the stream of the current epoch.
+// Otherwise messages on that stream would overtake datagrams.
 func TestControlsAreOfOneStream(t *testing.T) {
 	for _, kind := range []controlKind{controlSwitch, controlLeave, controlStay, controlReturned, controlBroke, controlTaken} {
 		m := acceptedOnce(t)
@@ -166,8 +169,8 @@ func TestControlsAreOfOneStream(t *testing.T) {
 	withStream(t, false).receives(controlSwitch, one, "Read")
 }
 
-// A pair whose window was full moves to the stream that it has asked for, also when
-// the window has room again by then.
+// A pair that has asked for a stream because its window was full moves to the stream, even if the window has room again
+// by then.
 func TestFullWindowMoves(t *testing.T) {
 	m := given(t, true).routes(short, ByDatagram).routes(full, ByDatagram, "WANT").routes(short, ByDatagram)
 	m.receives(controlOffer, one, "Dial").gets(Event{Kind: Connected, Token: one}, "TAKEN", "Notify")
@@ -175,7 +178,7 @@ func TestFullWindowMoves(t *testing.T) {
 	m.routes(short, ByStream, "SWITCH").routes(short, ByStream)
 }
 
-// A GIVEUP of an older attempt does not take the stream from one side alone.
+// A GIVEUP of an older attempt does not end the stream on one side only.
 func TestGiveUpNamesItsAttempt(t *testing.T) {
 	for _, dials := range []bool{false, true} {
 		m := withStream(t, dials).receives(controlGiveUp, two)
@@ -184,8 +187,8 @@ func TestGiveUpNamesItsAttempt(t *testing.T) {
 	acceptedOnce(t).receives(controlGiveUp, two).receives(controlGiveUp, one, "Notify", "Close")
 }
 
-// A dialler that stood still may give up when the other rank has proved itself already. That rank
-// has sent nothing by the stream, so nothing is lost, and the next attempt is made.
+// A dialer that was stopped for a while may give up after the other rank has accepted the stream. That rank has not
+// sent anything on the stream, so nothing is lost, and the next attempt is made.
 func TestGiveUpAfterProof(t *testing.T) {
 	m := acceptedOnce(t).routes(long, NotNow).routes(full, ByDatagram).receives(controlGiveUp, one, "Notify", "Close")
 	m.routes(long, NotNow, "MakeOffer").gets(made(two), "OFFER").gets(Event{Kind: Connected, Token: two})
@@ -193,14 +196,14 @@ func TestGiveUpAfterProof(t *testing.T) {
 	m.routes(long, ByStream, "SWITCH")
 }
 
-// A reason that a fabric gives goes along as far as it fits.
+// The reason in a GIVEUP is cut off at longestReason bytes.
 func TestReasonIsBounded(t *testing.T) {
 	m := given(t, true).routes(long, NotNow, "WANT").receives(controlOffer, one, "Dial")
 	m.gets(Event{Kind: DialFailed, Token: one, Why: errors.New(strings.Repeat("x", 2000))}, "GIVEUP", "Notify")
 	require.Len(t, m.staged(), 1+TokenLen+longestReason)
 }
 
-// A rank that cannot make an offer says so, with the cause, to one that has asked.
+// A rank that cannot make an offer sends GIVEUP with the reason to the rank that has asked for it.
 func TestNoOffer(t *testing.T) {
 	o := given(t, false).receives(controlWant, Token{}, "MakeOffer")
 	o.gets(Event{Kind: OfferFailed, Why: errDial}, "GIVEUP", "Notify")
@@ -211,9 +214,9 @@ func TestNoOffer(t *testing.T) {
 	m.routes(long, NotNow, "WANT")
 }
 
-// A peer that was asked in a connection that has closed may be another epoch: it is asked
-// again, in the next one, with the same token, which does not disturb one that has
-// not changed. Otherwise nobody might open the next one.
+// A peer that was asked in a connection that has closed may have been replaced by another epoch. So it is asked again
+// in the next connection, with the same token, which a peer of the same epoch ignores. Otherwise neither rank might
+// open the next connection.
 func TestAskedAgain(t *testing.T) {
 	m := given(t, true).routes(long, NotNow, "WANT").hears(Closed, "WANT").hears(Opened)
 	m.receives(controlOffer, one, "Dial").receives(controlOffer, one)
@@ -221,13 +224,13 @@ func TestAskedAgain(t *testing.T) {
 	o.hears(Closed, "OFFER").hears(Opened).receives(controlWant, Token{})
 }
 
-// What is asked while no connection is open goes with the next one, once.
+// A request that is made while no connection is open is sent in the next connection, once.
 func TestAskedAheadOfTheConnection(t *testing.T) {
 	m := given(t, true).hears(Closed)
 	m.routes(long, NotNow, "WANT").hears(Closed).hears(Opened).hears(Closed, "WANT")
 }
 
-// A pair that rests between an offer and its stream keeps the offer.
+// An offer stays valid if the connection closes before the stream is opened.
 func TestOfferAcrossARest(t *testing.T) {
 	o := given(t, false).routes(long, NotNow, "MakeOffer").gets(made(one), "OFFER")
 	o.hears(Closed, "OFFER").hears(Opened).gets(Event{Kind: Connected, Token: one})
@@ -235,7 +238,7 @@ func TestOfferAcrossARest(t *testing.T) {
 	require.True(t, o.HasStream())
 }
 
-// A connection on which a stream was asked for is not closed by a FIN of before.
+// A connection on which a stream was requested is not closed by an older FIN.
 func TestConnectionIsKept(t *testing.T) {
 	m := given(t, true)
 	require.False(t, m.claimed())
@@ -247,8 +250,8 @@ func TestConnectionIsKept(t *testing.T) {
 	require.True(t, withStream(t, true).claimed())
 }
 
-// A stream that fails is told to the peer, which may only receive, and to those here
-// that wait for messages of any rank.
+// A failure of the stream is reported to the peer, which may only receive, and to receivers of this rank that wait for
+// messages of any rank.
 func TestFailedStreamIsReportedToAll(t *testing.T) {
 	withStream(t, true).gets(Event{Kind: Lost, Token: one, Why: errFailed}, "BROKEN", "End alarm")
 	m := withStream(t, false).receives(controlBroke, one, "Close", "End alarm")
@@ -256,8 +259,7 @@ func TestFailedStreamIsReportedToAll(t *testing.T) {
 	withStream(t, true).gets(Event{Kind: Lost, Token: one, Why: errFailed, PeerEnded: true}, "End")
 }
 
-// The end of an older stream is not told about the present one, nor the end of a
-// pair twice.
+// The failure of an older stream does not change the current one, and a pair that has ended already is not ended again.
 func TestOlderStreamFails(t *testing.T) {
 	for _, ev := range []Event{{Token: two}, {Token: one, Over: true}, {}} {
 		ev.Kind, ev.Why = Lost, errFailed
@@ -268,7 +270,7 @@ func TestOlderStreamFails(t *testing.T) {
 	require.True(t, m.Reading())
 }
 
-// A dial that ends when its attempt is over changes nothing.
+// A dial that ends after its attempt changes nothing.
 func TestLateDial(t *testing.T) {
 	m := given(t, true).routes(long, NotNow, "WANT").receives(controlOffer, one, "Dial").hears(Failed)
 	require.False(t, m.Awaits(one))
@@ -282,27 +284,27 @@ func TestLateDial(t *testing.T) {
 	require.True(t, m.Awaits(two))
 }
 
-// The side that has proved itself does not give the stream up before the other has it.
+// A rank that has accepted the stream does not give it up before the dialer has it.
 func TestRestBeforeTheStream(t *testing.T) {
 	acceptedOnce(t).gets(Event{Kind: Rest}).receives(controlTaken, one, "Notify").gets(Event{Kind: Rest}, "LEAVE")
 }
 
-// A stream is not given up while somebody sends.
+// A stream is not given up while a sender is at work.
 func TestBusySideStays(t *testing.T) {
 	m := withStream(t, true).gets(Event{Kind: Rest, Busy: true})
 	m.takes(controlMessage(controlLeave, one, ""), true, "STAY")
 	require.Equal(t, open, m.at[stream])
 }
 
-// An end mark that was written before STAY is not written again, and the direction
-// waits for RETURNED before it moves once more.
+// An end mark that was written before STAY is not written again. The direction waits for RETURNED before it moves to
+// the stream again.
 func TestMarkBeforeStay(t *testing.T) {
 	m := withStream(t, true).routes(long, ByStream, "SWITCH").gets(Event{Kind: Rest}, "LEAVE", "Mark")
 	m.receives(controlStay, one, "Notify").routes(short, NotNow).gets(Event{Kind: Rest}, "LEAVE").receives(controlStay, one, "Notify")
 	m.receives(controlReturned, one, "Notify").routes(long, ByStream, "SWITCH")
 }
 
-// Both directions come back before the stream is closed.
+// Both directions return to datagrams before the stream is closed.
 func TestBothGiveTheStreamUp(t *testing.T) {
 	m := withStream(t, true).routes(long, ByStream, "SWITCH").receives(controlSwitch, one, "Read")
 	m.gets(Event{Kind: Rest}, "LEAVE", "Mark").routes(short, NotNow).receives(controlLeave, one)
@@ -310,7 +312,7 @@ func TestBothGiveTheStreamUp(t *testing.T) {
 	require.Equal(t, noStream, m.at[stream])
 }
 
-// FuzzReceived: whatever a peer says, the upgrade keeps its regions apart and goes on.
+// FuzzReceived checks that no control message of the peer breaks an invariant of the upgrade.
 func FuzzReceived(f *testing.F) {
 	for kind := range controls {
 		f.Add(controlMessage(kind, one, ""), true)

@@ -11,26 +11,26 @@ var (
 	errPeerEnded = errors.New("the other side has ended")
 )
 
-// pipe is a stream of two ranks.
+// pipe is a simulated stream between two ranks.
 type pipe struct {
 	w     *streamWorld
 	token Token
-	sides [2]*side // of the rank that dialled, and of the one that listened
+	sides [2]*side // of the rank that dialed, then of the rank that listened
 }
 
-// side is one rank's hold of a pipe, and what is on the way to it.
+// side is the end of a pipe at one rank, with the messages that travel to it.
 type side struct {
 	end     *streamEnd
 	items   []item
-	due     time.Duration // when the last of them is here
+	due     time.Duration // time at which the last message in items arrives
 	reading bool
-	closed  bool // by its own rank
+	closed  bool // by the rank of this side
 	failed  bool
 	cut     bool  // nothing arrives or leaves any more
-	stopped bool  // by its own rank: what it had read is still being delivered
-	came    int   // messages that were delivered
-	kept    []int // messages that were written, in their order
-	over    bool  // the other one has closed
+	stopped bool  // by the rank of this side; messages that it has read are still being delivered
+	came    int   // number of messages that were delivered
+	kept    []int // messages that were written, in order
+	over    bool  // the other side has closed
 }
 
 type item struct {
@@ -46,7 +46,7 @@ func (p *pipe) of(e *streamEnd) (own, far *side) {
 	return p.sides[1], p.sides[0]
 }
 
-// dial is the fabric, with the retries that package lazy makes.
+// dial simulates the dial of a stream, with the retries of package lazy. until is the time of the last retry.
 func (e *streamEnd) dial(token Token, epoch uint16, until time.Duration) {
 	w := e.w
 	fails := func(why error) {
@@ -82,7 +82,7 @@ func (e *streamEnd) dial(token Token, epoch uint16, until time.Duration) {
 		lost := w.chance(w.noProof)
 		later := time.Duration(0)
 		if lost {
-			later = w.UpTo(200 * time.Millisecond) // it stands still until it is too late
+			later = w.UpTo(200 * time.Millisecond) // the dialer is stopped until it is too late
 		}
 		w.After(later+w.delay+w.UpTo(w.sway), func() {
 			switch {
@@ -98,7 +98,7 @@ func (e *streamEnd) dial(token Token, epoch uint16, until time.Duration) {
 	})
 }
 
-// shut closes the pipe that an end has.
+// shut closes the pipe of e, if it has one.
 func (e *streamEnd) shut() {
 	if e.pipe != nil {
 		own, _ := e.pipe.of(e)
@@ -116,7 +116,7 @@ func (p *pipe) close(s *side) {
 	if far == s {
 		far = p.sides[1]
 	}
-	p.w.After(max(far.due-p.w.Now, 0)+p.w.delay, func() { // behind what was written
+	p.w.After(max(far.due-p.w.Now, 0)+p.w.delay, func() { // after all written messages have arrived
 		if !far.cut && !s.stopped {
 			far.over = true
 			p.drain(far)
@@ -124,18 +124,18 @@ func (p *pipe) close(s *side) {
 	})
 }
 
-// fail lets one side's hold fail; the other side is not told.
+// fail makes the stream fail on one side. The other side is not told.
 func (p *pipe) fail(s *side) {
 	p.w.Log("the stream of %d to %d fails", s.end.self.id, s.end.other.id)
 	s.failed = true
 	p.drain(s)
 }
 
-// cut ends what the network does for a pipe. Who notices of itself is drawn: the first side, the
-// second, or both, each in its time. A write finds it, too.
+// cut ends the transport of messages in both directions. who selects the side that notices the failure by itself after
+// a while: 0, 1, or 2 for both. A write notices it, too.
 func (p *pipe) cut(who int) {
 	if !p.sides[0].end.self.keeps || !p.sides[1].end.self.keeps {
-		who = 2 // or who does not keep would hear of it by its write alone, and who receives not at all
+		who = 2 // a side that does not retain messages would notice only by a write, and a receiver not at all
 	}
 	p.w.Log("the stream of %d to %d is cut", p.sides[0].end.self.id, p.sides[1].end.self.id)
 	for i, s := range p.sides {
@@ -150,11 +150,12 @@ func (p *pipe) cut(who int) {
 	}
 }
 
-// stop ends the reading of a side by its own rank. Some of what has come was read already.
+// stop ends the reading of a side at the request of its rank. A random number of the arrived messages has been read
+// before.
 func (p *pipe) stop(s *side) {
 	s.stopped = true
 	read := p.w.Rand.IntN(len(s.items) + 1)
-	p.w.After(p.w.UpTo(30*time.Millisecond), func() { // the fabric says that what was aborted has failed
+	p.w.After(p.w.UpTo(30*time.Millisecond), func() { // the fabric reports the aborted stream as failed
 		if e := s.end; !e.dead && !s.closed {
 			e.step(Event{Kind: Lost, Token: p.token, Why: errFailed, Over: e.over, Kept: true})
 		}
@@ -177,7 +178,7 @@ func (p *pipe) stop(s *side) {
 	})
 }
 
-// lost tells the reader of a side, which has a goroutine of its own.
+// lost reports the failure or the end of the stream to the rank of a side, as its reading goroutine would.
 func (p *pipe) lost(s *side, why error) {
 	e := s.end
 	if e.dead || s.closed || s.stopped {
@@ -191,11 +192,11 @@ func (p *pipe) lost(s *side, why error) {
 	})
 }
 
-// write puts something on the way to the other side.
+// write sends a message to the other side.
 func (p *pipe) write(e *streamEnd, i item) {
 	own, far := p.of(e)
 	switch {
-	case own.stopped: // it is kept
+	case own.stopped: // the message is retained
 	case own.cut:
 		p.lost(own, errFailed)
 	case own.failed || own.closed || far.failed:
@@ -223,7 +224,7 @@ func (p *pipe) read(e *streamEnd) {
 	p.w.After(0, func() { p.drain(own) })
 }
 
-// drain hands over what is here, if it is read, and then says how the stream ended.
+// drain delivers the messages that have arrived, if the side is being read, and then reports the end of the stream.
 func (p *pipe) drain(s *side) {
 	e := s.end
 	for s.reading && !s.closed && !s.stopped && !s.failed && len(s.items) > 0 && !e.dead {

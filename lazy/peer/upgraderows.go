@@ -2,7 +2,7 @@ package peer
 
 import "slices"
 
-// except returns all states of the region stream except some.
+// except returns all states of the region stream except the given ones.
 func except(some ...upgradeState) (rest []upgradeState) {
 	for s := range outDatagrams {
 		if !slices.Contains(some, s) {
@@ -22,7 +22,7 @@ const (
 
 type upgradeRow = row[upgradeState, upgradeInput, upgradeAction]
 
-// upgradeTable is the whole of the upgrade. TestUpgradeStates writes the tables of docs/dev/upgrade.md from it.
+// upgradeTable defines the upgrade completely. TestUpgradeStates writes the tables of docs/dev/upgrade.md from it.
 var upgradeTable = []upgradeRow{
 	{in(noStream), on(onNeed), wanted, []upgradeAction{stepAsk}, "the higher rank makes the offer, whichever wants the stream"},
 	{in(wanted, dialing), on(onNeed), same, nil, underWay},
@@ -172,9 +172,9 @@ var upgradeTable = []upgradeRow{
 	{in(inDatagrams, inStream), on(onOver), inDatagrams, nil, ""},
 }
 
-// upgradeIndex holds the row of each state and of each input of its region.
+// upgradeIndex contains the row of each state and each input of its region.
 var upgradeIndex [][]*upgradeRow
 
-func init() { // an initializer would refer to itself, since steps apply rows
+func init() { // upgradeIndex cannot have an initializer, because the steps use it to apply rows
 	upgradeIndex = indexed(upgradeTable, upgradeStates, upgradeInputs)
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// upgradeCue is what an input brings along for its actions.
+// upgradeCue contains the values of an input that its actions use.
 type upgradeCue struct {
 	token Token
 	offer []byte
@@ -45,7 +45,7 @@ func (u *upgrade) look(ev Event) {
 		}
 	case Lost:
 		switch {
-		case !about && ev.Kept: // what was on it went another way
+		case !about && ev.Kept: // the messages of that stream have been sent again or reported as lost
 		case !about || ev.Over:
 			u.pair.emit(Effect{Kind: End, Why: ev.Why})
 		case ev.PeerEnded:
@@ -64,7 +64,7 @@ func (u *upgrade) look(ev Event) {
 	u.follow()
 }
 
-// needed asks for a stream, or moves our direction to the one that there is.
+// needed starts an attempt to open a stream. If the stream is open, needed moves the direction of this rank to it.
 func (u *upgrade) needed() {
 	switch {
 	case u.at[stream] == open && u.at[outgoing] == outDatagrams:
@@ -77,7 +77,7 @@ func (u *upgrade) needed() {
 	}
 }
 
-// rest gives the stream up if no sender is at work.
+// rest gives the stream up unless a sender is at work.
 func (u *upgrade) rest(busy bool) {
 	if !busy {
 		u.apply(stream, onRest, &upgradeCue{})
@@ -85,8 +85,8 @@ func (u *upgrade) rest(busy bool) {
 	u.follow()
 }
 
-// hear handles what has happened to the connection, or a control message that it has delivered. If busy is set, a sender
-// is at work.
+// hear handles a change of the state of the connection, or a control message that was received. busy reports whether a
+// sender is at work.
 func (u *upgrade) hear(n news, busy bool) {
 	switch n.kind {
 	case Opened:
@@ -108,7 +108,7 @@ func (u *upgrade) hear(n news, busy bool) {
 	u.follow()
 }
 
-// received takes a control message of the peer.
+// received handles a control message of the peer. It ignores malformed messages.
 func (u *upgrade) received(b []byte, busy bool) {
 	m, ok := parseControl(b)
 	if !ok {
@@ -171,8 +171,8 @@ func (u *upgrade) received(b []byte, busy bool) {
 	}
 }
 
-// apply finds the row, does what it says and goes where it says. The state changes
-// first: an action may look at it, or apply a row of another region.
+// apply finds the row for an input in the current state of a region, changes the state, and performs the actions of the
+// row. The state changes first, because an action may read it or apply a row of another region.
 func (u *upgrade) apply(of region, on upgradeInput, c *upgradeCue) {
 	r := upgradeIndex[u.at[of]][on]
 	if u.pair.trace != nil {

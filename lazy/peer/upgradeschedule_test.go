@@ -12,7 +12,7 @@ import (
 	"ibrun/test/seeded"
 )
 
-// pickStreams makes the chances of a schedule.
+// pickStreams returns the parameters of the schedule with the given seed.
 func pickStreams(seed uint64, ranks int) streamChances {
 	r := rand.New(rand.NewPCG(seed, 13))
 	of := func(list ...float64) float64 { return list[r.IntN(len(list))] }
@@ -43,7 +43,7 @@ func pickStreams(seed uint64, ranks int) streamChances {
 	return k
 }
 
-// plan puts everything that the ranks do on the calendar.
+// plan schedules everything that the ranks do.
 func (w *streamWorld) plan() {
 	some := func(n int, do func(e *streamEnd)) {
 		for range n {
@@ -62,7 +62,7 @@ func (w *streamWorld) plan() {
 				size = LongMessage + 1
 			}
 			if e.send(size); w.Rand.IntN(4) == 0 {
-				e.other.ends[e.self.id].send(size) // crossing
+				e.other.ends[e.self.id].send(size) // both ranks send at the same time
 			}
 		}
 	})
@@ -92,7 +92,7 @@ func (w *streamWorld) plan() {
 			w.After(w.UpTo(50*time.Millisecond), func() { w.start(r) })
 		}
 	})
-	w.After(w.active+10*time.Second, func() { // a rank that has said nothing since it started again is found by nobody
+	w.After(w.active+10*time.Second, func() { // no peer notices a restarted rank that has sent nothing
 		for _, r := range w.all {
 			for _, e := range r.ends {
 				if e != nil && w.restarts > 0 {
@@ -104,7 +104,7 @@ func (w *streamWorld) plan() {
 	w.After(w.active+20*time.Second, func() { w.close(40) })
 }
 
-// close asks all pairs to rest, so many times or until they do.
+// close asks all pairs to close their connections. It repeats this up to the given number of times until they have.
 func (w *streamWorld) close(times int) {
 	for _, r := range w.all {
 		for _, e := range r.ends {
@@ -118,7 +118,7 @@ func (w *streamWorld) close(times int) {
 	}
 }
 
-// atRest holds what is left at the end against what was promised.
+// atRest returns an error if a message was lost or a pair is not at rest at the end of the schedule.
 func (w *streamWorld) atRest() error {
 	for _, r := range w.all {
 		for _, e := range r.ends {
@@ -160,14 +160,14 @@ func runStreamSchedule(seed uint64, ranks int, trace func(string, ...any)) (seed
 	return w.used, w.atRest()
 }
 
-// TestStreamSchedules runs seeded schedules of upgrades over real peers: loss, attempts that
-// fail, streams that break, rests and restarts. All must converge, with each message
-// once and in order. A failure prints the command that replays it.
+// TestStreamSchedules runs random schedules of upgrades with real Peers: packets are lost, attempts and streams fail,
+// connections are closed, and ranks are restarted. In each schedule every message must arrive once and in order, and
+// all pairs must come to rest. A failure prints the command that repeats it.
 func TestStreamSchedules(t *testing.T) {
 	runStreamSchedules(t, 800)
 }
 
-// runStreamSchedules runs count random schedules. It returns how often each input came in each state.
+// runStreamSchedules runs count random schedules. It returns how often each input occurred in each state.
 func runStreamSchedules(t *testing.T, count int) seeded.Counts {
 	ever := seeded.Run(t, count, "./lazy/peer", runStreamSchedule)
 	for s := range upgradeStates {

@@ -7,29 +7,30 @@ import (
 	"ibrun/test/seeded"
 )
 
-// chances is what one schedule does to its packets, streams and ranks.
+// streamChances contains the parameters of a schedule: what happens to its packets, streams and ranks. Fields of type
+// float64 are probabilities.
 type streamChances struct {
 	ranks           int
-	loss, dup       float64       // of a packet
-	delay, sway     time.Duration // one way, and at most that much more
-	noOffer, noDial float64       // attempts that fail
-	noProof         float64       // of the dials whose listener has accepted
-	breaks          int           // streams that fail
-	cuts            int           // the same, while what is written to them is kept
-	keepless        float64       // ranks that keep nothing
-	moves           int           // of a rank whose first network is down for a while
-	slow            time.Duration // a write to a stream takes, at most
+	loss, dup       float64       // of each packet
+	delay, sway     time.Duration // time of a packet in one direction, and the maximum time added to it
+	noOffer, noDial float64       // probability that an attempt fails
+	noProof         float64       // probability that the dialer does not get the proof of the listener in time
+	breaks          int           // number of streams that fail
+	cuts            int           // number of failures of streams whose messages are retained
+	keepless        float64       // probability that a rank does not retain messages
+	moves           int           // how often the first network of a rank is down for a while
+	slow            time.Duration // maximum duration of a write to a stream
 	sends, rests    int
-	long            float64 // messages that need a stream
-	polls           bool    // senders do not wait, but come again
+	long            float64 // probability that a message needs a stream
+	polls           bool    // senders ask again after a delay instead of waiting
 	restarts        int
-	active          time.Duration // then the schedule clears
+	active          time.Duration // duration, after which no more faults occur
 	cfg             Config
 	stage           int // bytes
 	trace           func(format string, args ...any)
 }
 
-// world is ranks, a network and an agent under virtual time.
+// streamWorld simulates ranks, a network and an agent with a virtual clock.
 type streamWorld struct {
 	streamChances
 	seeded.Time
@@ -38,12 +39,12 @@ type streamWorld struct {
 	used   seeded.Counts
 }
 
-// rank is one epoch after the other of one rank.
+// streamRank is a rank with its successive epochs.
 type streamRank struct {
 	id    int
 	epoch uint16
 	alive bool
-	keeps bool // what it writes to streams
+	keeps bool // the rank retains what it writes to streams
 	ends  []*streamEnd
 }
 
@@ -63,19 +64,19 @@ func (w *streamWorld) clear() bool { return w.Now >= w.active }
 
 func (w *streamWorld) chance(p float64) bool { return !w.clear() && w.Chance(p) }
 
-// run goes on until nothing is left to happen.
+// run runs the simulation until no event is left.
 func (w *streamWorld) run() error { return w.Run(w.active + 10*time.Minute) }
 
 func (r *streamRank) tuple() fabric.Tuple {
 	return fabric.Tuple{Kind: fabric.IB, Num: uint32(r.id+1)<<8 | uint32(r.epoch)}
 }
 
-// second is the address by the second network.
+// second returns the address of the rank on the second network.
 func (r *streamRank) second() fabric.Tuple {
 	return fabric.Tuple{Kind: fabric.ETH4, Num: uint32(r.id+1)<<8 | uint32(r.epoch)}
 }
 
-// start begins a rank's next epoch.
+// start starts the next epoch of a rank.
 func (w *streamWorld) start(r *streamRank) {
 	r.epoch++
 	r.alive = true
@@ -105,7 +106,7 @@ func (w *streamWorld) start(r *streamRank) {
 				if what.next == noStream {
 					e.wasFull = false
 				}
-				if w.Trace != nil { // boxing costs more than the rest of it
+				if w.Trace != nil { // allocating the arguments costs more than the rest
 					w.Log("  %d (%d): %v + %v -> %v", r.id, other.id, what.states[0], what.inputs[0], what.next)
 				}
 				w.used[[2]int{int(what.states[0]), int(what.inputs[0])}]++
@@ -115,7 +116,7 @@ func (w *streamWorld) start(r *streamRank) {
 	}
 }
 
-// stop ends a rank without a word.
+// stop ends a rank without telling its peers.
 func (w *streamWorld) stop(r *streamRank) {
 	w.Log("rank %d stops", r.id)
 	r.alive = false

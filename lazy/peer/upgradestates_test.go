@@ -12,8 +12,8 @@ import (
 
 const upgradeFile = "../../docs/dev/upgrade.md"
 
-// TestUpgradeTable checks that the table says something about every state of a region and
-// every input of it, once, and why where nothing is done.
+// TestUpgradeTable checks that upgradeTable has exactly one row for each state of a region and each input of that
+// region, and that each row without actions gives a reason.
 func TestUpgradeTable(t *testing.T) {
 	rows := map[[2]int]int{}
 	for _, r := range upgradeTable {

@@ -1,12 +1,12 @@
 package peer
 
-// region is one of the three things that an upgrade consists of, each with states of its own.
+// region is one of the three parts of an upgrade. Each region has its own states.
 type region uint8
 
 const (
 	stream   region = iota // the stream itself
-	outgoing               // how our messages go
-	incoming               // how the peer's come
+	outgoing               // the direction of our messages
+	incoming               // the direction of the peer's messages
 	regions
 )
 
@@ -14,30 +14,30 @@ func (r region) String() string {
 	return [...]string{"The stream", "Our direction", "The peer's direction"}[r]
 }
 
-// upgradeState is where one region of a pair stands.
+// upgradeState is a state of one region.
 type upgradeState uint8
 
-// The states of the stream, then those of our direction and of the peer's.
+// The states of the stream, then those of our direction, then those of the peer's direction.
 const (
-	noStream upgradeState = iota // nobody has asked for a stream
-	barred                       // attempts have failed: none is made until the connection has rested
+	noStream upgradeState = iota // there is no stream and no attempt to open one
+	barred                       // all attempts failed; no more until the connection closes or the network changes
 	wanted                       // the lower rank has sent WANT
-	offered                      // the higher rank has sent OFFER
+	offered                      // the higher rank is making an offer, or has sent OFFER
 	dialing                      // the lower rank has received OFFER and dials
-	accepted                     // the higher rank has proved itself; the lower one may not hear of it
-	open                         // both sides have the stream
-	leaving                      // LEAVE was sent, and not received
-	left                         // LEAVE was sent and received; both directions come back
-	broken                       // the stream has failed with what was on it: the pair has ended
-	stopping                     // the stream has failed; what has come by it is still being taken
-	resuming                     // RESUME was sent: what the peer lacks follows when it has said so, too
+	accepted                     // the higher rank has accepted the stream; the lower rank may not have received its proof
+	open                         // both ranks have the stream
+	leaving                      // we have sent LEAVE and received none
+	left                         // LEAVE was sent and received; both directions return to datagrams
+	broken                       // the stream has failed and its messages are lost: the pair has ended
+	stopping                     // the stream has failed; received messages are still being read from it
+	resuming                     // we have sent RESUME and wait for the RESUME of the peer
 
 	outDatagrams // our messages are datagrams
-	outStream    // SWITCH was sent: they go by stream
-	outMarked    // the end mark was written: the next one waits for RETURNED
+	outStream    // we have sent SWITCH: our messages use the stream
+	outMarked    // we have written the end mark: the next message waits for RETURNED
 
 	inDatagrams // the peer's messages are datagrams
-	inStream    // they are read from the stream
+	inStream    // we have received SWITCH: the peer's messages use the stream
 	upgradeStates
 )
 
@@ -59,48 +59,49 @@ func (s upgradeState) region() region {
 	return stream
 }
 
-// upgradeInput is an event after the rules have looked at it.
+// upgradeInput is an input of upgradeTable. look and received derive it from an event or a control message. In the
+// comments below, a word in capitals is a control message that was received.
 type upgradeInput uint8
 
 const (
-	onNeed        upgradeInput = iota // a message should go by stream; this rank dials
-	onNeedOffer                       // the same; the peer dials
+	onNeed        upgradeInput = iota // a message needs a stream; this rank dials
+	onNeedOffer                       // a message needs a stream; the peer dials
 	onWant                            // WANT
-	onOffer                           // OFFER with another token
-	onOfferMade                       // the fabric can be dialled
-	onOfferFailed                     // it cannot
-	onConnected                       // the other side has proved itself; we dial
-	onAccepted                        // the other side has proved itself, and so have we; it dials
+	onOffer                           // OFFER with a new token
+	onOfferMade                       // the owner has made the offer
+	onOfferFailed                     // the owner could not make an offer
+	onConnected                       // the dial of this rank has succeeded, and the peer has proved itself
+	onAccepted                        // the dial of the peer was accepted, and both ranks have proved themselves
 	onTaken                           // TAKEN
-	onDialFailed                      // the dial has failed
+	onDialFailed                      // the dial of this rank has failed
 	onGiveUp                          // GIVEUP
-	onUnanswered                      // the connection has closed in which WANT or OFFER was sent
-	onRest                            // the owner would give the stream up, and nobody is sending
+	onUnanswered                      // the connection in which WANT or OFFER was sent has closed
+	onRest                            // the owner asks to give the stream up, and no sender is at work
 	onLeave                           // LEAVE; no sender is at work
 	onLeaveBusy                       // LEAVE; a sender is at work
 	onStay                            // STAY
 	onBothBack                        // LEAVE was sent and received, and both directions are datagrams again
 	onBroken                          // BROKEN
 	onLost                            // the stream has failed
-	onCut                             // the same, and what is written to it is kept until it has arrived
+	onCut                             // the stream has failed, and messages written to it are retained
 	onResume                          // RESUME
-	onStopped                         // all that came by the stream is taken
+	onStopped                         // nothing more is read from the failed stream
 	onResumed                         // RESUME was sent and received
-	onMoved                           // the pair goes by another network
-	onPeerEnded                       // the stream has ended, as the peer's process has
-	onTried                           // as many attempts have failed as are made
-	onRested                          // the connection was closed and nothing was lost
+	onMoved                           // the pair has moved to the other network
+	onPeerEnded                       // the stream has ended because the peer's process has ended
+	onTried                           // the maximum number of attempts has failed
+	onRested                          // the connection was closed without losing a message
 	onReset                           // the connection has failed
 
-	onMove     // the next message moves our direction
-	onMark     // LEAVE is sent
+	onMove     // the next message moves our direction to the stream
+	onMark     // we send LEAVE
 	onReturned // RETURNED
 
 	onSwitch  // SWITCH
-	onMissed  // SWITCH, and the stream has failed
-	onEndMark // the stream was read up to the end mark
+	onMissed  // SWITCH, after the stream has failed
+	onEndMark // the stream was read up to the peer's end mark
 
-	onOver // there is no stream any more
+	onOver // the stream or the attempt has ended
 	upgradeInputs
 )
 
@@ -116,12 +117,12 @@ func (i upgradeInput) String() string {
 	}[i]
 }
 
-// upgradeAction is one of the things that a row does: a controlKind, which is sent; an EffectKind, which is emitted as an
-// effect without other fields; or an *upgradeStep.
+// upgradeAction is an action of a row. A controlKind is sent as a control message. An EffectKind is emitted as an
+// effect without other fields. An *upgradeStep is called.
 type upgradeAction any
 
 // upgradeStep is an action that a controlKind or an EffectKind alone does not describe.
 type upgradeStep struct {
-	name string // in docs/dev/upgrade.md
+	name string // as written in docs/dev/upgrade.md
 	do   func(*upgrade, *upgradeCue)
 }

@@ -2,26 +2,25 @@ package peer
 
 import "time"
 
-// Worth says what a pair has to send, of late, for a stream to be worth it. A message counts Each,
-// and 1 for each time that Packet bytes are in it: what one packet does not carry is much dearer as
-// datagrams. What has been sent is forgotten at so much a second, so a pair that sends now and then
-// never gets a stream. One that has reached the limit stays beyond it for as long as it has the
-// stream.
+// Worth says how much a pair has to send in a short time before it moves to a stream. Each message adds Each to a
+// count, plus 1 for each Packet bytes that it contains, because a message that needs several datagrams costs much more
+// than one that needs one. The count decreases by PerSecond, so a pair that sends rarely never moves. Once the count
+// has reached Limit, it stays there until the stream, or the attempt to open one, has ended.
 type Worth struct {
-	Limit     int // 0: a stream is never worth it for that alone
-	PerSecond int // 0: nothing is forgotten
+	Limit     int // 0: the amount of data never moves the pair
+	PerSecond int // decrease of the count per second, 0 or more
 	Packet    int // bytes, 1 or more
 	Each      int
 }
 
-// worth is what a pair has sent of late.
+// worth is the current count of a pair; see Worth.
 type worth struct {
-	level time.Duration // what it counts, times a second
-	at    time.Duration // of the last message
-	over  bool          // the limit was reached
+	level time.Duration // the count, multiplied by time.Second
+	at    time.Duration // time of the last message
+	over  bool          // the count has reached the limit
 }
 
-// reached takes a message, and reports whether the limit is reached or was.
+// reached counts a message of size bytes, and reports whether the count has reached the limit now or before.
 func (w *worth) reached(cfg Worth, size int, now time.Duration) bool {
 	if cfg.Limit == 0 || w.over {
 		return w.over

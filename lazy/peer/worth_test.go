@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWorthSchedules: in random schedules, a pair is over the limit if and only if what it has sent
-// in some span of time up to now counts the limit and what that span makes it forget; and it stays
-// so.
+// TestWorthSchedules compares worth with its definition in random schedules. A pair has reached the limit if, in some
+// span of time up to now, its messages have counted at least the limit plus the decrease during that span. Once it has
+// reached the limit, it stays so.
 func TestWorthSchedules(t *testing.T) {
 	over := 0
 	for seed := range uint64(2000) {
