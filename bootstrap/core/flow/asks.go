@@ -10,7 +10,7 @@ import (
 	"ibrun/internal/job"
 )
 
-// askDaemons begins an order of a caller's.
+// askDaemons opens an order for the daemons that a caller has asked for, or refuses it.
 func (t *Tools) askDaemons(ev DaemonsAsked) {
 	if !t.mayOrder(ev.ID) {
 		return
@@ -31,7 +31,7 @@ func (t *Tools) askDaemons(ev DaemonsAsked) {
 	t.order(m)
 }
 
-// askSession begins a session of a caller's.
+// askSession opens an order for the session that a caller has asked for, or refuses it.
 func (t *Tools) askSession(ev SessionAsked) {
 	if !t.mayOrder(ev.ID) {
 		return
@@ -51,7 +51,7 @@ func (t *Tools) refuse(ticket uint32, why string) {
 	t.do(DaemonsOver{DaemonsEnded: wire.DaemonsEnded{ID: ticket}, Refused: why})
 }
 
-// mayOrder reports whether the job can have daemons for a caller now, or tells it why not.
+// mayOrder reports whether a caller can have daemons now. If not, it sends the reason to the caller.
 func (t *Tools) mayOrder(ticket uint32) bool {
 	switch {
 	case !t.at.Running:
@@ -64,14 +64,14 @@ func (t *Tools) mayOrder(ticket uint32) bool {
 	return false
 }
 
-// ticketed returns the number of a new order.
+// ticketed returns the ID for a new order of the caller with the given ticket.
 func (t *Tools) ticketed(ticket uint32) uint32 {
 	id := t.newest + 1
 	t.tickets[id] = ticket
 	return id
 }
 
-// nodes yields the nodes of the job with their hosts, in order of the children that have them.
+// nodes yields the index and the host of each node of the job, child by child.
 func (t *Tools) nodes(yield func(job.NodeIndex, string) bool) {
 	for l := range subtree.Link(t.below.Children()) {
 		for _, p := range t.below.Parts(l) {
@@ -84,7 +84,8 @@ func (t *Tools) nodes(yield func(job.NodeIndex, string) bool) {
 	}
 }
 
-// nodesOf finds the nodes of hosts. Missing is a host that is none.
+// nodesOf returns the nodes of the job that have the given hosts. If the job lacks one of the hosts, missing is its
+// name.
 func (t *Tools) nodesOf(hosts []string) (nodes wire.NodeSpans, missing string) {
 	found := map[string]bool{}
 	for _, h := range hosts {
@@ -114,7 +115,9 @@ func (t *Tools) nodesOf(hosts []string) (nodes wire.NodeSpans, missing string) {
 	return wire.NewNodeSpans(spans...), ""
 }
 
-// placeMembers finds the nodes of hosts; none: each node has one member, or one for each rank.
+// placeMembers returns the number of session members on each node and, in the order of member numbers, on each host. If
+// the members cannot be placed, why is the reason. If asked is empty, all nodes of the job have members: one each, or
+// one for each rank if perRank is set.
 func (t *Tools) placeMembers(asked []MembersOn, perRank bool) (spans []wire.MemberSpan, on []MembersOn, why string) {
 	want, found := map[string]uint32{}, map[string]bool{}
 	for _, a := range asked {
@@ -133,7 +136,7 @@ func (t *Tools) placeMembers(asked []MembersOn, perRank bool) (spans []wire.Memb
 			count = 1
 		}
 		if !perRank {
-			delete(want, host) // of nodes with one name the first has all
+			delete(want, host) // if several nodes have the same host name, the first gets all its members
 		} else if count > 0 {
 			found[host] = true
 			_, count = t.below.Layout.SlotsOn(index)

@@ -5,18 +5,19 @@ import (
 	"ibrun/bootstrap/wire"
 )
 
-// InputCredit is the standard input, in bytes, that a caller may have on the way to its daemon, which stands beside one
-// rank (docs/dev/decisions/0026-gdb-pipe-overview.md). It holds from end to end: no agent on the way keeps more.
+// InputCredit is the maximum number of bytes of standard input that are in transit from a caller to its daemon, which
+// runs beside one rank (docs/dev/decisions/0026-gdb-pipe-overview.md). The limit covers the whole route, so no agent on
+// it buffers more.
 const InputCredit = 256 << 10
 
-// input is standard input on its way to the one daemon of an order.
+// input is the state of standard input for the only daemon of an order.
 type input struct {
-	reads bool // the order is of a daemon that reads
-	sent  int  // bytes that have gone on from here and have not been taken yet
-	deaf  bool // the daemon of this node reads no more
+	reads bool // the daemon of the order reads input
+	sent  int  // bytes that this agent has passed on and the daemon has not read yet
+	deaf  bool // the daemon runs on this node and has stopped reading
 }
 
-// feed passes on input. What a daemon that has ended or reads no more would get is dropped.
+// feed passes input on towards the daemon. It drops the input if the daemon has ended or has stopped reading.
 func (t *Tools) feed(o *order, in wire.Stdin) {
 	switch {
 	case o == nil || !o.input.reads:
@@ -31,7 +32,7 @@ func (t *Tools) feed(o *order, in wire.Stdin) {
 	}
 }
 
-// inputRead takes the news that the daemon of this node has taken n bytes of input.
+// inputRead records that the daemon of this node has read n bytes of input.
 func (t *Tools) inputRead(o *order, n int) {
 	if o != nil && !o.input.deaf {
 		n = min(n, o.input.sent)
@@ -40,7 +41,8 @@ func (t *Tools) inputRead(o *order, n int) {
 	}
 }
 
-// inputClosed takes the news that the daemon of this node reads no more: the caller is not held up by it.
+// inputClosed records that the daemon of this node has stopped reading. It returns the credit for unread input, so that
+// the caller does not block.
 func (t *Tools) inputClosed(o *order) {
 	if o != nil && o.input.reads && !o.input.deaf {
 		o.input.deaf = true
@@ -49,7 +51,7 @@ func (t *Tools) inputClosed(o *order) {
 	}
 }
 
-// inputReadBelow takes the news that the daemon in a child's subtree has taken n bytes of input.
+// inputReadBelow records that the daemon in the subtree of child l has read n bytes of input.
 func (t *Tools) inputReadBelow(o *order, l subtree.Link, n int) {
 	if o != nil && o.child(l) >= 0 {
 		o.input.sent -= n
@@ -57,7 +59,7 @@ func (t *Tools) inputReadBelow(o *order, l subtree.Link, n int) {
 	}
 }
 
-// inputTaken lets the caller send n more bytes.
+// inputTaken grants the caller credit for n more bytes of input.
 func (t *Tools) inputTaken(o *order, n int) {
 	switch {
 	case n == 0 || o.mute:

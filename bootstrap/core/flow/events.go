@@ -7,78 +7,81 @@ import (
 	"ibrun/internal/job"
 )
 
-// DaemonsAsked is a caller's order, at the root: one daemon on each node, or on those of some hosts,
-// or one beside each rank there, or the one beside a rank that reads what the caller sends. ID is the
-// driver's, and not 0. It is answered by DaemonsPrinted, and once by DaemonsOver.
+// DaemonsAsked is a caller's order for daemons, at the root: one on each node of Hosts, or, if PerRank is set, one
+// beside each rank on these nodes. If Input is not ReadsNothing, the order is for one daemon, which runs beside the
+// rank OfRank and reads what the caller sends. The driver chooses ID, which is not 0. The core answers with any number
+// of DaemonsPrinted and one DaemonsOver.
 type DaemonsAsked struct {
 	ID      uint32
 	PerRank bool
-	Hosts   []string // none: all
+	Hosts   []string // empty for all hosts
 	Argv    []string
 
-	Input  wire.DaemonInputKind // none: OfRank and Window mean nothing
+	Input  wire.DaemonInputKind // if this is ReadsNothing, OfRank and Window are ignored
 	OfRank job.Slot
 	Window job.Window
 }
 
-// DaemonsTaken says that a caller has taken N bytes.
+// DaemonsTaken says that a caller has read N bytes of the output of its daemons.
 type DaemonsTaken struct{ ID, N uint32 }
 
-// DaemonsLeft says that a caller is gone.
+// DaemonsLeft says that a caller has disconnected. Its daemons are killed.
 type DaemonsLeft struct{ ID uint32 }
 
-// DaemonsKept lets daemons live on when their caller goes. Their output is dropped from now on.
+// DaemonsKept lets the daemons of a caller outlive its connection. Their output is dropped from now on.
 type DaemonsKept struct{ ID uint32 }
 
-// DaemonOutput is what a daemon of this node wrote. Its reader waits for ResumeDaemon.
+// DaemonOutput is output of a daemon of this node. The driver reads no more of the same stream before ResumeDaemon.
 type DaemonOutput struct{ wire.DaemonOutput }
 
-// DaemonExited is the end of a daemon of this node, or why it did not start. No output follows.
+// DaemonExited says that a daemon of this node has ended, or that it could not be started. Cause is then the reason. No
+// output of the daemon follows.
 type DaemonExited struct {
 	ID, Number uint32
 	Status     job.Status
 	Cause      string
 }
 
-// DaemonFed is what a caller sends to its daemon. The caller keeps to the credit of SessionRoom,
-// and begins with InputCredit.
+// DaemonFed is input that a caller sends to its daemon. The caller may send InputCredit bytes at first, and more when
+// SessionRoom grants them.
 type DaemonFed struct {
 	ID uint32
 	wire.Stdin
 }
 
-// DaemonInputRead says that the daemon of an order has taken N bytes.
+// DaemonInputRead says that the daemon of an order has read N bytes of input.
 type DaemonInputRead struct{ ID, N uint32 }
 
-// DaemonInputClosed says that the daemon of an order reads no more.
+// DaemonInputClosed says that the daemon of an order has stopped reading input.
 type DaemonInputClosed struct{ ID uint32 }
 
-// MembersOn is a host, and how many members of a session it has.
+// MembersOn is a host and the number of session members on it.
 type MembersOn struct {
 	Host  string
 	Count uint32
 }
 
-// SessionAsked is a caller's order, at the root, as DaemonsAsked is. It is answered by SessionOpened,
-// or by DaemonsOver if none is started.
+// SessionAsked is a caller's order for a session, at the root. The driver chooses ID as for DaemonsAsked. The core
+// answers with SessionOpened first, unless it refuses the order, and with one DaemonsOver at the end.
 type SessionAsked struct {
 	ID      uint32
-	On      []MembersOn // none: one on each node that has ranks
-	PerRank bool        // one beside each rank of these hosts, or of all: no count means anything
+	On      []MembersOn // if this is empty, all nodes of the job have members, one each
+	PerRank bool        // one member beside each rank on these hosts; the counts in On are ignored
 	Argv    []string
 	Env     []string
 }
 
-// SessionSent is what a caller sends to member 0. The caller keeps to the credit of SessionRoom.
+// SessionSent carries data from a caller to member 0. The caller may send data of the cost rankwire.ToolCredit at
+// first, and more when SessionRoom grants it.
 type SessionSent struct {
 	ID   uint32
 	Data rankwire.ToolPiece
 }
 
-// SessionTaken says that a caller has taken data that cost N.
+// SessionTaken says that a caller has read data of the cost N.
 type SessionTaken struct{ ID, N uint32 }
 
-// MemberFrame is what a member of this node says.
+// MemberFrame is a message of a member of this node.
 type MemberFrame struct {
 	ID     uint32
 	Member job.Slot
@@ -99,72 +102,71 @@ func (SessionSent) IsEvent()       {}
 func (SessionTaken) IsEvent()      {}
 func (MemberFrame) IsEvent()       {}
 
-// StartDaemons starts daemons on this node. The driver answers DaemonExited for each.
+// StartDaemons starts daemons on this node. The driver answers with one DaemonExited for each.
 type StartDaemons struct {
 	ID      uint32
 	PerRank bool
 	Argv    []string
-	Number  uint32     // of the one of the node
-	Place   uint32     // of the node among those that are meant
-	Ranks   []job.Slot // of this node that run, or the one that it is beside
+	Number  uint32     // number of the daemon, if it is the only one on this node
+	Place   uint32     // number of nodes of the order before this node
+	Ranks   []job.Slot // running ranks of this node, or the rank of a daemon that reads input
 	Input   wire.DaemonInputKind
 	Window  job.Window
 
-	// Of a session: members from First on, in place of one.
+	// For a session, Count members are started on this node, with numbers from First on.
 	First job.Slot
 	Count uint32
-	Size  uint32 // of all members; 0: no session
+	Size  uint32 // number of all members; 0 if this is no session
 	Env   []string
 }
 
-// KillDaemons kills those of an order, with all that they have started.
+// KillDaemons kills the daemons of an order on this node, and all processes that they have started.
 type KillDaemons struct{ ID uint32 }
 
-// ResumeDaemon lets the reader of a daemon's stream go on.
+// ResumeDaemon lets the driver read more output of one stream of a daemon.
 type ResumeDaemon struct {
 	ID, Number uint32
 	Stream     uint8
 }
 
-// FeedDaemon gives input to the daemon of an order. The driver answers DaemonInputRead or
-// DaemonInputClosed.
+// FeedDaemon passes input to the daemon of an order. The driver answers with DaemonInputRead or DaemonInputClosed.
 type FeedDaemon struct {
 	ID uint32
 	wire.Stdin
 }
 
-// DaemonsPrinted is output for a caller. The driver answers DaemonsTaken.
+// DaemonsPrinted is daemon output for a caller. The driver answers with DaemonsTaken.
 type DaemonsPrinted struct{ wire.DaemonOutput }
 
-// DaemonsOver tells a caller how its daemons have ended. Refused: why none was started.
+// DaemonsOver tells a caller how its daemons have ended. If the order was refused, Refused is the reason.
 type DaemonsOver struct {
 	wire.DaemonsEnded
 	Refused string
 }
 
-// TellMember gives a frame to a member of this node.
+// TellMember sends a message to a member of this node.
 type TellMember struct {
 	ID     uint32
 	Member job.Slot
 	Msg    frame.Message
 }
 
-// SessionOpened tells a caller where the members of its session are, in the order of their numbers.
+// SessionOpened tells a caller the hosts of its session's members, in the order of the member numbers.
 type SessionOpened struct {
 	ID uint32
 	On []MembersOn
 }
 
-// SessionReceived is a piece of what member 0 sends to a caller. The driver answers SessionTaken.
+// SessionReceived carries data from member 0 to a caller. The driver answers with SessionTaken.
 type SessionReceived struct {
 	ID   uint32
 	Data rankwire.ToolPiece
 }
 
-// SessionRoom lets a caller send what costs N more.
+// SessionRoom grants a caller credit: N more bytes of input for its daemon, or data for member 0 of the cost N.
 type SessionRoom struct{ ID, N uint32 }
 
-// Violation asks the core to give up the link to the parent, which has sent Msg against the rule Rule.
+// Violation asks the core to close the link to the parent, because Msg from the parent is invalid. Rule is the reason.
 type Violation struct {
 	Msg  frame.Message
 	Rule string

@@ -16,8 +16,8 @@ const (
 	ofAnother       = "of another's"
 )
 
-// ChildLie returns what of a child's message cannot be true, or "" if it can be. Has reports whether a daemon with a
-// number is of the child's subtree, if it is no member of a session.
+// ChildLie returns the reason to reject a message of child l, or "" if the message is valid. has reports whether the
+// child's subtree has the node or rank that a daemon is numbered by. It is not called for members of a session.
 func (t *Tools) ChildLie(l subtree.Link, m frame.Message, has func(number uint32) bool) string {
 	switch m := m.(type) {
 	case wire.DaemonOutput:
@@ -40,7 +40,7 @@ func (t *Tools) ChildLie(l subtree.Link, m frame.Message, has func(number uint32
 	return ""
 }
 
-// unknown returns a lie if an order has not come yet.
+// unknown returns a reason to reject a message if its order has not come yet, or "" otherwise.
 func (t *Tools) unknown(id uint32) string {
 	if id > t.newest {
 		return notOrdered
@@ -48,7 +48,8 @@ func (t *Tools) unknown(id uint32) string {
 	return ""
 }
 
-// owns reports whether a daemon with a number is of a child's subtree: a member's, a node's or a rank's.
+// owns reports whether the daemon with the given number is in the subtree of child l. In a session, the number is that
+// of a member. Otherwise it is that of a node or a rank, and has decides.
 func (t *Tools) owns(l subtree.Link, id, number uint32, has func(number uint32) bool) bool {
 	if o := t.find(id); o != nil && o.session != nil {
 		at, below := o.session.below.Child(job.Slot(number))
@@ -92,7 +93,8 @@ func (t *Tools) endsLie(l subtree.Link, m wire.DaemonsEnded, has func(number uin
 	return ""
 }
 
-// collectLie looks at a child's part of a collective. A message of a session that is over may be on its way still.
+// collectLie returns the reason to reject a child's message for a collective, or "" if the message is valid. It accepts
+// messages for sessions that have ended, because they may have been in transit.
 func (t *Tools) collectLie(l subtree.Link, m wire.SessionCollect) string {
 	o := t.find(m.ID)
 	switch {
@@ -111,7 +113,7 @@ func (t *Tools) pieceLie(l subtree.Link, id uint32) string {
 	return ""
 }
 
-// ParentLie returns what of the parent's message cannot be true, or "" if it can be.
+// ParentLie returns the reason to reject a message of the parent, or "" if the message is valid.
 func (t *Tools) ParentLie(m frame.Message) string {
 	const repeated = "before Ready, again, or of no nodes"
 	switch m := m.(type) {
@@ -151,7 +153,7 @@ func (t *Tools) newLie(id uint32, lie string) string {
 	return ""
 }
 
-// isNew reports whether a number is of no order that has come.
+// isNew reports whether no order with the given ID has come. It also looks at the orders in t.held.
 func (t *Tools) isNew(id uint32) bool {
 	return id > t.newest && !slices.ContainsFunc(t.held, func(m frame.Message) bool {
 		switch m := m.(type) {
@@ -164,7 +166,7 @@ func (t *Tools) isNew(id uint32) bool {
 	})
 }
 
-// hasNodes reports whether the job has nodes.
+// hasNodes reports whether the job has all nodes of asked, whose spans are in ascending order.
 func (t *Tools) hasNodes(asked wire.NodeSpans) bool {
 	end := job.NodeIndex(0)
 	for s := range asked.All() {
@@ -173,8 +175,8 @@ func (t *Tools) hasNodes(asked wire.NodeSpans) bool {
 	return uint32(end) <= t.below.Layout.Nodes()
 }
 
-// reachesItsRank reports whether an order of a daemon that reads is for the node of its rank; one of others
-// is for any.
+// reachesItsRank reports whether an order for a daemon that reads input is for the node of the daemon's rank. It
+// returns true for all other orders.
 func (t *Tools) reachesItsRank(m wire.Daemons) bool {
 	if m.Input == wire.ReadsNothing {
 		return true
@@ -185,14 +187,15 @@ func (t *Tools) reachesItsRank(m wire.Daemons) bool {
 	return false
 }
 
-// besideRanks reports whether a session with a member beside each rank has so many on each of its nodes,
-// which the job has. That is asked for all nodes at once: an agent below would refuse it otherwise.
+// besideRanks reports whether each node of a session has as many members as ranks, if there is one member beside each
+// rank. The job must have all nodes of m. Nodes outside this agent's subtree are checked, too, because agents below
+// check all nodes of the session.
 func (t *Tools) besideRanks(m wire.Session) bool {
 	if !m.PerRank {
 		return true
 	}
 	shares, k, end := slices.Collect(t.below.Layout.Shares()), -1, job.NodeIndex(0)
-	for s := range m.Members.All() { // as long as shares at most, since both are joined where they can be
+	for s := range m.Members.All() { // within one share each, because Layout joins adjacent equal shares
 		for end <= s.Nodes.First {
 			k++
 			end += job.NodeIndex(shares[k].Nodes)

@@ -12,35 +12,35 @@ import (
 	"ibrun/internal/job"
 )
 
-// Credit, in bytes: what a child may have on the way, and the caller at the root.
+// Credit for output, in bytes, that an agent grants to a child, and a caller to the root.
 const (
 	childCredit  = 64 << 10
 	callerCredit = 256 << 10
 )
 
-// maxOpen is how many orders may be open at a time.
+// maxOpen is the maximum number of orders that the root has open at the same time.
 const maxOpen = 8
 
-// How long the end of an agent waits for output to be taken, and for daemons to die.
+// When the job ends, an agent waits takeMost for the output of daemons to be read, and dieMost for daemons to die.
 const (
 	takeMost = time.Second
 	dieMost  = 4 * time.Second
 )
 
-// chunk is output of a daemon of this node, if from is Up, or of a child's subtree.
+// chunk is output of a daemon. from is the child that sent it, or Up if the daemon runs on this node.
 type chunk struct {
 	wire.DaemonOutput
 	from subtree.Link
 }
 
-// receiver is a child that has received an order and has not ended it.
+// receiver is a child that has received an order and has not reported the end of its daemons.
 type receiver struct {
 	to           subtree.Link
-	most         uint32 // nodes that it may speak for
-	credit, owed int
+	most         uint32 // number of nodes of the order in the child's subtree
+	credit, owed int    // bytes that the child may still send, and bytes passed on that it may send again
 }
 
-// order is one order that is open. If its daemons are members of a session, it has a session.
+// order is one open order. session is nil unless the daemons are members of a session.
 type order struct {
 	id       uint32
 	credit   int
@@ -53,14 +53,14 @@ type order struct {
 	session  *session
 
 	closed, discards, mute bool
-	takeBy, dieBy          time.Duration // 0: not closed
+	takeBy, dieBy          time.Duration // deadlines of takeMost and dieMost; 0 before Close
 }
 
 func (o *order) child(l subtree.Link) int {
 	return slices.IndexFunc(o.children, func(c receiver) bool { return c.to == l })
 }
 
-// meant returns how many nodes of a part an order means.
+// meant returns how many nodes of p are in asked. An empty asked stands for all nodes.
 func meant(asked wire.NodeSpans, p job.Part) (count uint32) {
 	if asked.Len() == 0 {
 		return uint32(p.Nodes.Len())
@@ -73,7 +73,7 @@ func meant(asked wire.NodeSpans, p job.Part) (count uint32) {
 	return count
 }
 
-// order passes an order on, and starts the daemons of this node.
+// order passes an order on to children and starts the daemons of this node.
 func (t *Tools) order(m wire.Daemons) {
 	below := m
 	below.Credit = childCredit
@@ -83,7 +83,7 @@ func (t *Tools) order(m wire.Daemons) {
 	o.input.reads = m.Input != wire.ReadsNothing
 }
 
-// pass makes the order m, and sends it to children as the message below.
+// pass returns a new order for m. It sends the message below to the children that have nodes of the order.
 func (t *Tools) pass(m wire.Daemons, below frame.Message) *order {
 	t.newest = max(t.newest, m.ID)
 	o := &order{id: m.ID, credit: int(m.Credit), host: t.at.Host}
@@ -106,7 +106,7 @@ func (t *Tools) pass(m wire.Daemons, below frame.Message) *order {
 	return o
 }
 
-// begin opens an order and starts its daemons of this node.
+// begin adds o to the open orders and starts its daemons of this node. own are their numbers.
 func (t *Tools) begin(o *order, own []uint32, start StartDaemons) {
 	if len(own) == 0 && start.Place > 0 {
 		o.sum.ends.Over++
@@ -119,11 +119,11 @@ func (t *Tools) begin(o *order, own []uint32, start StartDaemons) {
 	t.advance(o)
 }
 
-// ownDaemons returns the numbers of the daemons of this node, and how they are started. Place is counted from 1 here; 0
-// means that the order does not mean this node.
+// ownDaemons returns the numbers of the daemons of this node and the effect that starts them. Here start.Place is
+// larger by 1 than in the effect that begin emits, and 0 if the order is not for this node.
 func (t *Tools) ownDaemons(m wire.Daemons) (own []uint32, start StartDaemons) {
 	index := t.at.Index
-	if t.below.Own.Count() == 0 || t.below.Own.Left() { // another node may have its number
+	if t.below.Own.Count() == 0 || t.below.Own.Left() { // after this node has left, another may have its index
 		return nil, start
 	}
 	place, isMeant := uint32(0), m.Nodes.Len() == 0
@@ -160,7 +160,7 @@ func (t *Tools) ownDaemons(m wire.Daemons) (own []uint32, start StartDaemons) {
 	return own, start
 }
 
-// stringsOf returns the strings of a list, in memory of their own.
+// stringsOf returns copies of the strings of a list.
 func stringsOf(list rankwire.Strings) (all []string) {
 	for s := range list.All() {
 		all = append(all, strings.Clone(s))
@@ -168,7 +168,7 @@ func stringsOf(list rankwire.Strings) (all []string) {
 	return all
 }
 
-// output takes output of a daemon.
+// output queues output of a daemon.
 func (t *Tools) output(o *order, c chunk) {
 	if o == nil {
 		return
@@ -184,7 +184,7 @@ func (t *Tools) output(o *order, c chunk) {
 	t.advance(o)
 }
 
-// exited takes the end of a daemon of this node, of which no output follows.
+// exited records the end of a daemon of this node. All its output has come.
 func (t *Tools) exited(o *order, ev DaemonExited) {
 	if o == nil {
 		return
@@ -197,7 +197,7 @@ func (t *Tools) exited(o *order, ev DaemonExited) {
 	}
 }
 
-// endedBelow takes the ends of a child's subtree.
+// endedBelow records that all daemons in the subtree of child l have ended.
 func (t *Tools) endedBelow(o *order, l subtree.Link, e rankwire.DaemonEnds) {
 	if o == nil {
 		return
@@ -210,7 +210,8 @@ func (t *Tools) endedBelow(o *order, l subtree.Link, e rankwire.DaemonEnds) {
 	}
 }
 
-// ChildEnded stops waiting for a child, which has not reported. Exited: its ranks had ended.
+// ChildEnded stops waiting for the reports of child l. If exited is true, the ranks of its subtree had ended, and its
+// nodes count as Over. Otherwise they count as Lost.
 func (t *Tools) ChildEnded(l subtree.Link, exited bool) []subtree.Effect {
 	for _, o := range t.open {
 		t.membersEnded(o, l, false)
@@ -229,7 +230,7 @@ func (t *Tools) ChildEnded(l subtree.Link, exited bool) []subtree.Effect {
 	return t.done()
 }
 
-// granted takes credit for output.
+// granted adds credit for n bytes of output.
 func (t *Tools) granted(o *order, n int) {
 	if o != nil {
 		o.credit += n
@@ -237,7 +238,7 @@ func (t *Tools) granted(o *order, n int) {
 	}
 }
 
-// discard lets the daemons of an order live on without a caller. Their output is dropped.
+// discard drops the output of an order from now on. Its daemons continue.
 func (t *Tools) discard(o *order) {
 	if o != nil {
 		o.discards = true
@@ -245,7 +246,8 @@ func (t *Tools) discard(o *order) {
 	}
 }
 
-// end ends an order whose caller is gone.
+// end kills the daemons of an order on this node, orders children to do the same, and drops the output. A second call
+// has no effect.
 func (t *Tools) end(o *order) {
 	if o == nil {
 		return
@@ -259,8 +261,8 @@ func (t *Tools) end(o *order) {
 	t.discard(o)
 }
 
-// ParentLost ends all orders without a report, because the parent has counted their daemons as lost. A new parent does
-// not know of the messages that wait for the ranks of this node.
+// ParentLost ends all orders without a report, because the parent has counted their daemons as lost. It drops the
+// messages of the parent that wait for Ready, because a new parent does not know of them.
 func (t *Tools) ParentLost() []subtree.Effect {
 	t.held = nil
 	for _, o := range slices.Clone(t.open) {
@@ -270,8 +272,8 @@ func (t *Tools) ParentLost() []subtree.Effect {
 	return t.done()
 }
 
-// Close ends the daemons of this node, since the job ends here. What they have written is still
-// taken for some time. It can be called again.
+// Close kills the daemons of this node, because the job ends. Their output is still passed on for the time takeMost.
+// Further calls check the deadlines.
 func (t *Tools) Close(at Place) []subtree.Effect {
 	t.at = at
 	for _, o := range slices.Clone(t.open) {
@@ -291,7 +293,7 @@ func (t *Tools) kill(o *order) {
 	o.closed = true
 }
 
-// Due does what the time is up for.
+// Due handles the deadlines of orders that have expired at the time now.
 func (t *Tools) Due(now time.Duration) []subtree.Effect {
 	for _, o := range slices.Clone(t.open) {
 		if o.dieBy > 0 {
@@ -318,7 +320,7 @@ func (t *Tools) due(now time.Duration, o *order) {
 	t.advance(o)
 }
 
-// advance passes on what credit allows, and ends the order if nothing of it is left.
+// advance passes on as much output as the credit allows. It ends the order if no daemon, child or output is left.
 func (t *Tools) advance(o *order) {
 	for len(o.queue) > 0 {
 		c := o.queue[0]
@@ -354,7 +356,7 @@ func (t *Tools) advance(o *order) {
 	}
 }
 
-// giveBack lets the source of a chunk go on.
+// giveBack lets the source of a chunk send more: it resumes a reader of this node or grants credit to a child.
 func (t *Tools) giveBack(o *order, c chunk) {
 	if c.from == subtree.Up {
 		t.do(ResumeDaemon{o.id, c.Number, c.Stream})

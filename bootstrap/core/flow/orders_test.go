@@ -16,8 +16,8 @@ import (
 
 var failed = job.Status{Kind: job.Exited, Code: 3}
 
-// withOrder returns the tools of an inner agent with order 1, which has some daemons of its own and goes to some
-// children.
+// withOrder returns the tools of an agent that is not the root, with order 1. The agent has the daemons own and has
+// sent the order to the children to. credit is its credit for output.
 func withOrder(credit int, own []uint32, to ...receiver) *Tools {
 	t := New(&subtree.Subtree{})
 	o := &order{id: 1, credit: credit, host: "h", own: own}
@@ -30,7 +30,7 @@ func withOrder(credit int, own []uint32, to ...receiver) *Tools {
 	return &t
 }
 
-// does returns the effects without their contents.
+// does returns the names of the effects. A Send is shown with its link and the name of its message.
 func does(effects []subtree.Effect) (all []string) {
 	for _, e := range effects {
 		switch e := e.(type) {
@@ -63,8 +63,8 @@ func output(number uint32, n int) wire.DaemonOutput {
 
 func anyDaemon(uint32) bool { return true }
 
-// Of more failures than a message may have those with the least numbers are kept, and the rest is
-// counted, in whatever order they come and however they are merged.
+// If more daemons fail than a message can list, those with the smallest numbers are listed and the others are counted.
+// The order in which the failures come and are merged makes no difference.
 func TestFailuresAreBounded(t *testing.T) {
 	const most = rankwire.MaxFailedDaemons
 	var own []uint32
@@ -93,8 +93,8 @@ func TestFailuresAreBounded(t *testing.T) {
 	require.Zero(t, d.Open()+below.Open())
 }
 
-// An agent keeps no more than the credit that it has given, and gives none back for what it cannot
-// pass on. What waits goes on as soon as there is credit, in the order in which it came.
+// An agent buffers no more output than it has granted credit for, and grants no new credit for output that it cannot
+// pass on. Buffered output is passed on in order as soon as credit comes.
 func TestCredit(t *testing.T) {
 	d := withOrder(100, []uint32{7}, receiver{to: 0, most: 1})
 	require.Len(t, d.FromChild(0, output(3, 90)), 1, "less than a quarter is not given back")
@@ -107,7 +107,7 @@ func TestCredit(t *testing.T) {
 	require.Equal(t, uint32(90+30<<10), sent[wire.DaemonGrant](effects)[0].N)
 }
 
-// The end of the job takes output for a second, and waits four for daemons to die.
+// When the job ends, an agent passes on output for 1 s more, and waits 4 s for daemons to die.
 func TestClose(t *testing.T) {
 	d := withOrder(0, []uint32{7})
 	require.Empty(t, d.Step(Place{}, DaemonOutput{output(7, 5)}))
@@ -119,8 +119,8 @@ func TestClose(t *testing.T) {
 	require.Zero(t, d.Open())
 }
 
-// Input in flight is never more than the credit of its caller, all of it is given back whether the
-// daemon reads or not, and an agent that claims more than it was sent lies.
+// Input in transit never exceeds the credit of the caller. The caller gets all credit back, whether the daemon reads or
+// not. An agent that returns more credit than it was sent input is rejected.
 func TestInput(t *testing.T) {
 	relay, node := withOrder(callerCredit, nil, receiver{to: 0, most: 1}), withOrder(callerCredit, []uint32{4})
 	piece := wire.DaemonInput{ID: 1, Stdin: wire.Stdin{Data: make([]byte, InputCredit/4)}}

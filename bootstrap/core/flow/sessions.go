@@ -9,16 +9,16 @@ import (
 	"ibrun/internal/job"
 )
 
-// session is what an agent knows of a session. The collectives of the members are those of package collective, over a
-// subtree whose slots are the numbers of members. Data between the caller and member 0 is passed on.
+// session is an agent's state of a session. Package collective performs the collectives of the members, in a subtree
+// whose slots are member numbers.
 type session struct {
 	id          uint32
 	below       subtree.Subtree
 	collectives collective.Collectives
-	credit      uint32 // of member 0, if it is here
+	credit      uint32 // cost of the data that member 0 may still send, if it runs on this node
 }
 
-// orderSession passes an order on, and starts the members of this node.
+// orderSession passes the order for a session on to children and starts the members of this node.
 func (t *Tools) orderSession(m wire.Session) {
 	below := m
 	below.Credit = childCredit
@@ -94,10 +94,10 @@ func membersBefore(m wire.Session, end job.NodeIndex) (count uint32) {
 	return count
 }
 
-// has reports whether a child was there when the session began.
+// has reports whether child l existed when the session began.
 func (s *session) has(l subtree.Link) bool { return int(l) < s.below.Children() }
 
-// collective performs the effects of a collective of members.
+// collective performs effects of package collective for a session.
 func (t *Tools) collective(s *session, effects []collective.Effect) {
 	for i := range effects {
 		switch e := &effects[i]; e.Do {
@@ -114,8 +114,8 @@ func (t *Tools) collective(s *session, effects []collective.Effect) {
 	clear(effects)
 }
 
-// fromMember takes what a member of this node says. A member that breaks the rules is killed with all others of this
-// node.
+// fromMember handles a message of a member of this node. If the member violates the protocol, all members of the
+// session on this node are killed.
 func (t *Tools) fromMember(o *order, member job.Slot, m frame.Message) {
 	if o == nil || o.session == nil {
 		return
@@ -146,7 +146,7 @@ func (t *Tools) fromMember(o *order, member job.Slot, m frame.Message) {
 	}
 }
 
-// memberExited takes the end of a member of this node.
+// memberExited records that a member of this node has ended. It does nothing if o has no session.
 func (t *Tools) memberExited(o *order, member job.Slot) {
 	if s := o.session; s != nil && s.below.Own.Has(member) {
 		s.below.Own.Of(member).Exit(false)
@@ -154,7 +154,8 @@ func (t *Tools) memberExited(o *order, member job.Slot) {
 	}
 }
 
-// membersEnded takes the end of all members of a child's subtree. Exited: the child has reported how they ended.
+// membersEnded records that all members in the subtree of child l have ended. exited is true if the child has reported
+// how they ended.
 func (t *Tools) membersEnded(o *order, l subtree.Link, exited bool) {
 	if s := o.session; s != nil && s.has(l) {
 		s.below.End(l, exited)
@@ -162,7 +163,7 @@ func (t *Tools) membersEnded(o *order, l subtree.Link, exited bool) {
 	}
 }
 
-// collectBelow takes the part of a child's subtree in a collective.
+// collectBelow handles the message by which the subtree of child l joins a collective.
 func (t *Tools) collectBelow(o *order, l subtree.Link, m rankwire.Collect) {
 	if o == nil || o.session == nil || !o.session.has(l) {
 		return
@@ -174,14 +175,14 @@ func (t *Tools) collectBelow(o *order, l subtree.Link, m rankwire.Collect) {
 	t.collective(o.session, o.session.collectives.JoinBelow(l, head, m))
 }
 
-// release takes the outcome of a collective from the parent.
+// release handles the outcome of a collective, which the parent has sent.
 func (t *Tools) release(o *order, m rankwire.Release) {
 	if o != nil && o.session != nil {
 		t.collective(o.session, o.session.collectives.Release(m))
 	}
 }
 
-// toMember passes on a ToolPiece or ToolRoom for member 0.
+// toMember passes a ToolPiece or ToolRoom on towards member 0.
 func (t *Tools) toMember(o *order, m frame.Message) {
 	if o == nil || o.session == nil {
 		return
@@ -197,7 +198,7 @@ func (t *Tools) toMember(o *order, m frame.Message) {
 	}
 }
 
-// fromMemberBelow passes on a ToolPiece or ToolRoom of member 0 for the caller.
+// fromMemberBelow passes a ToolPiece or ToolRoom of member 0 on towards the caller.
 func (t *Tools) fromMemberBelow(o *order, m frame.Message) {
 	if o == nil || o.session == nil {
 		return

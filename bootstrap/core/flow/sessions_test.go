@@ -12,8 +12,8 @@ import (
 	"ibrun/internal/job"
 )
 
-// withSession returns the tools of an agent on the given node, with session 1. members has the number of members of each
-// node, and children has the nodes of each child.
+// withSession returns the tools of an agent on the node own, with session 1. members has the number of members of each
+// node, and children has the node of each child.
 func withSession(root bool, own job.NodeIndex, members []uint32, children ...job.NodeIndex) *Tools {
 	nodes := job.NewNodes(0, []job.Run{{Prefix: "n", Width: 1, Count: uint32(len(members)), Ranks: 1}})
 	below := &subtree.Subtree{Root: root, Launched: true, Layout: nodes.Layout()}
@@ -39,7 +39,8 @@ func withSession(root bool, own job.NodeIndex, members []uint32, children ...job
 	return &t
 }
 
-// agent has members 2 and 3, a child with 4 to 6, one without members, and one with 7.
+// agent returns the tools of an agent that has members 2 and 3, and three children: one with members 4 to 6, one
+// without members, and one with member 7.
 func agent(root bool) *Tools { return withSession(root, 1, []uint32{2, 2, 3, 0, 1}, 2, 3, 4) }
 
 func collect(op uint32) rankwire.Collect { return rankwire.Collect{Op: op} }
@@ -61,7 +62,8 @@ func TestLie(t *testing.T) {
 	require.Equal(t, "of what was not ordered there", s.ChildLie(1, collectBelow(1), nil))
 }
 
-// The end of a member, of a child's members or of a child fails what waits for them, with numbers.
+// If a member, all members of a child, or a child ends, a collective that waits for them fails, and its error names the
+// members. A collective also fails if a member sends a parcel in the name of another member.
 func TestEnds(t *testing.T) {
 	for want, end := range map[string]func(*Tools) []subtree.Effect{
 		"member 3 ended before it joined": func(s *Tools) []subtree.Effect {
@@ -93,8 +95,8 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// Member 0 alone talks to the caller, and within its credit; what a member may not say kills those
-// of this node. What is for member 0 goes where it is.
+// Only member 0 sends data to the caller, and only within its credit. A member that violates this is killed with all
+// other members of its node. Data for member 0 goes to the agent that has member 0.
 func TestPieces(t *testing.T) {
 	piece := rankwire.ToolPiece{Last: true, Data: make([]byte, rankwire.MaxToolPiece)}
 	up := func(m frame.Message) []subtree.Effect { return []subtree.Effect{subtree.Send{To: subtree.Up, Msg: m}} }

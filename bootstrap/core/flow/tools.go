@@ -1,13 +1,13 @@
-// Package flow decides for one agent about data that goes through the tree under credit: the output and input of daemons
-// that callers of the job have started beside its ranks (docs/dev/decisions/0028-daemons.md), and the messages of
-// sessions. A session is formed by daemons of a tool that know each other (docs/dev/decisions/0035-tools.md). The package
-// also decides which children an order goes to, and merges the ends of daemons on their way up. Tools keeps nothing when
-// no order is open.
+// Package flow decides for one agent how an order for daemons goes down the tree, and how data of the daemons goes
+// through the tree under credit. Callers start daemons beside the ranks of a job (docs/dev/decisions/0028-daemons.md).
+// The data is their output, their input and the messages of sessions. A session consists of daemons of a tool that
+// communicate with each other (docs/dev/decisions/0035-tools.md). The package merges the reports of the ends of daemons
+// on their way up.
 //
-//	order --> open --own daemons, children and output at an end--> ended, once
-//	open --DaemonsEnd, the caller is gone--> own daemons killed, output dropped --> ended
-//	open --Close, the job ends--> own daemons killed --time is up--> output dropped, daemons lost --> ended
-//	open --the parent is lost--> as with DaemonsEnd, and nothing is sent
+//	order --> open --all daemons have ended, all output is passed on--> ended, reported once
+//	open --DaemonsEnd, or the caller has disconnected--> own daemons killed, output dropped --> ended
+//	open --Close, the job ends--> own daemons killed --takeMost--> output dropped --dieMost--> daemons lost --> ended
+//	open --the parent is lost--> as with DaemonsEnd, but without a report
 package flow
 
 import (
@@ -20,36 +20,36 @@ import (
 	"ibrun/internal/job"
 )
 
-// Place is the state of an agent that matters for its tools.
+// Place is the state of an agent that its tools depend on.
 type Place struct {
 	Now     time.Duration
 	Host    string
 	Index   job.NodeIndex
-	Running bool                                   // the job is neither launched nor ending
+	Running bool                                   // the launch is complete and the job is not ending
 	Forked  bool                                   // the ranks of this node have been started
 	Settled func(subtree.Link) bool                // reports whether a child can take orders
-	HostOf  func(p job.Part, at int) (host string) // root: the host of a node of a part
+	HostOf  func(p job.Part, at int) (host string) // root: returns the host of the node at an offset in a part
 }
 
-// Tools are the orders of daemons that an agent has open.
+// Tools holds the open orders of an agent.
 type Tools struct {
 	below   *subtree.Subtree
-	at      Place // at the event that is handled
-	newest  uint32
-	open    []*order          // a few
-	tickets map[uint32]uint32 // root: by the number of an order, the one that the driver has given to it
-	held    []frame.Message   // of the parent, which wait until the ranks of this node run
+	at      Place             // from the newest call that passed one
+	newest  uint32            // largest ID of an order that has been opened
+	open    []*order          // at most maxOpen at the root
+	tickets map[uint32]uint32 // root: numbers that the driver chose for orders, keyed by order ID
+	held    []frame.Message   // messages of the parent that wait until the ranks of this node run
 	out     []subtree.Effect
 }
 
-// New makes the tools of an agent with a subtree.
+// New returns the tools of the agent with the subtree below.
 func New(below *subtree.Subtree) Tools { return Tools{below: below, tickets: map[uint32]uint32{}} }
 
 func (t *Tools) do(e subtree.Effect) { t.out = append(t.out, e) }
 
 func (t *Tools) send(to subtree.Link, m frame.Message) { t.do(subtree.Send{To: to, Msg: m}) }
 
-// done returns what was done since the last event.
+// done returns the effects since the last call of done. The slice is valid until the next effect.
 func (t *Tools) done() []subtree.Effect {
 	out := t.out
 	t.out = t.out[:0]
@@ -93,8 +93,8 @@ func (t *Tools) Step(at Place, ev subtree.Event) []subtree.Effect {
 	return t.done()
 }
 
-// FromParent applies a message of the parent. An agent whose ranks are being started keeps it until Ready, because a
-// daemon is told the processes of the ranks.
+// FromParent applies a message of the parent. While the ranks of this node are being started, the message waits for
+// Ready, because the environment of a daemon contains the process IDs of the ranks.
 func (t *Tools) FromParent(at Place, m frame.Message) []subtree.Effect {
 	t.at = at
 	if len(t.held) > 0 || t.startsRanks() {
@@ -126,10 +126,11 @@ func (t *Tools) obey(m frame.Message) {
 	}
 }
 
-// startsRanks reports whether the ranks of this node do not run yet.
+// startsRanks reports whether the job runs, but the ranks of this node have not been started yet.
 func (t *Tools) startsRanks() bool { return t.at.Running && t.below.Own.Count() > 0 && !t.at.Forked }
 
-// Ready applies the messages that have waited for the ranks of this node. The core calls it after each event.
+// Ready applies the messages that have waited for the ranks of this node, if these run now. The core calls it after
+// each event while Waits returns true.
 func (t *Tools) Ready(at Place) []subtree.Effect {
 	t.at = at
 	if t.startsRanks() {
@@ -138,7 +139,7 @@ func (t *Tools) Ready(at Place) []subtree.Effect {
 	held := t.held
 	t.held = nil
 	for _, m := range held {
-		if rule := t.ParentLie(m); rule != "" { // the job has other nodes now, as agents below know
+		if rule := t.ParentLie(m); rule != "" { // the nodes of the job may have changed since m came
 			t.do(Violation{m, rule})
 			break
 		}
@@ -169,7 +170,7 @@ func (t *Tools) FromChild(l subtree.Link, m frame.Message) []subtree.Effect {
 	return t.done()
 }
 
-// ofTicket returns the order with a number of the driver's, or nil if it is over.
+// ofTicket returns the open order for which the driver chose the number ticket, or nil.
 func (t *Tools) ofTicket(ticket uint32) *order {
 	for _, o := range t.open {
 		if t.tickets[o.id] == ticket {
