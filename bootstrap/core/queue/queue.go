@@ -1,11 +1,13 @@
-// Package queue decides which node of its subtree an agent starts next, and how many sessions it opens at the same time.
+// Package queue decides which node of its subtree an agent starts next, and how many sessions it opens at the same
+// time.
 //
-// The work queue has the nodes that nobody has begun, in a tree that is bound late: a session is for one node, and what
-// its agent is to start is cut from the work queue when it is up. docs/dev/decisions/0013-late-binding.md.
+// The work queue contains nodes for which no session has been started. With late binding, a session is opened for one
+// node only. When the agent on that node is up, it gets a share of the work queue. See
+// docs/dev/decisions/0013-late-binding.md.
 //
 //	queue --window--> session --the agent answers--> agent
-//	queue --another agent answers--> that agent's work queue --Steal--> back
-//	session --it fails--> the parent's session --it fails--> dead: the root's
+//	queue --another agent answers and gets a share--> work queue of that agent --Steal--> queue
+//	session --failure--> session from the parent --failure--> dead, handled by the root
 package queue
 
 import (
@@ -17,26 +19,26 @@ import (
 	"ibrun/internal/job"
 )
 
-// Config is what the job and the machine of an agent say about sessions.
+// Config holds the limits on sessions that the job and the machine of an agent set.
 type Config struct {
-	Window int       // sessions in flight, as long as nothing is measured
-	Batch  int       // sessions in flight, if the user has chosen it; 0: not chosen
+	Window int       // sessions in flight until the cost of sessions has been measured
+	Batch  int       // sessions in flight that the user has chosen, or 0
 	Most   int       // maximum number of sessions in flight
-	Cores  int       // processors that sessions may use; 0: the window stays as it is
-	Cost   tree.Cost // of sessions from here, as planned
+	Cores  int       // processors that sessions may use; 0 keeps the window constant
+	Cost   tree.Cost // expected cost of sessions of this agent
 }
 
 // Queue is the work queue and the window of one agent.
 type Queue struct {
-	Nodes  job.Parts // that nobody has begun
-	Window int       // sessions that may be in flight
-	Alone  bool      // nodes cannot reach each other: nothing is shared
+	Nodes  job.Parts // nodes without a session
+	Window int       // maximum number of sessions in flight at present
+	Alone  bool      // nodes cannot reach each other, so children get no share
 
 	cfg      Config
-	cost     tree.Cost // of sessions from here: as planned, until one has come up
-	came     int
-	sessions int // of those, over a remote shell
-	failed   int // that were the first try of their node
+	cost     tree.Cost // cost of sessions of this agent: cfg.Cost until one has come up, then measured
+	came     int       // sessions that have come up
+	sessions int       // sessions that have come up over a remote shell
+	failed   int       // sessions that have failed, not counting second attempts for a node
 	pace     pace
 }
 
@@ -49,7 +51,7 @@ func New(cfg Config) Queue {
 	return q
 }
 
-// SessionTime returns how long a session usually takes to come up.
+// SessionTime returns the usual time from the start of a session until it is up.
 func (q *Queue) SessionTime() time.Duration { return q.cost.REM }
 
 // Take removes the next node.
@@ -62,7 +64,9 @@ func (q *Queue) Take() (one job.Part, ok bool) {
 	return first[0], true
 }
 
-// SessionUp learns from a session that came up. Local: it needed no remote shell.
+// SessionUp adjusts the cost of sessions and the window after a session has come up. took is the time that the session
+// needed, and cpu is the CPU time of this machine that it used, or 0 if unknown. A local session needs no remote shell
+// and changes neither cost nor window.
 func (q *Queue) SessionUp(local bool, took, cpu time.Duration) {
 	q.came++
 	if local {
@@ -73,28 +77,30 @@ func (q *Queue) SessionUp(local bool, took, cpu time.Duration) {
 	switch q.sessions++; q.sessions {
 	case 1:
 		q.cost.REM = took
-	default: // one that is slow moves it by an eighth at most
+	default: // a slow session raises the estimate by an eighth at most
 		q.cost.REM += (min(took, 2*q.cost.REM) - q.cost.REM) / 8
 	}
 }
 
-// SessionFailed records that a session has failed, and reports whether this agent reaches no node at all.
+// SessionFailed records that the first session to a node has failed. It reports whether this agent seems unable to
+// reach any node: at least two sessions have failed and none has come up.
 func (q *Queue) SessionFailed() (barren bool) {
 	q.failed++
 	return q.came == 0 && q.failed > 1
 }
 
-// slow is how many times the usual a session takes whose agent gets no share.
+// slow is a multiple of the usual session time. An agent whose session took longer gets no share.
 const slow = 3
 
-// Shares reports whether an agent whose session took a time gets a share of the nodes. The slot that its session has
-// left takes one node by itself.
+// Shares reports whether an agent gets a share of the nodes. took is the time in which its session came up. The last
+// node is never shared, because the session slot that is free now can start it.
 func (q *Queue) Shares(took time.Duration) bool {
 	return q.Nodes.Len() > 1 && !q.Alone && took <= slow*q.cost.REM
 }
 
-// Share removes the share of an agent that has come up, and returns it with the time after which the agent should have
-// started it. elapsed are the times for which the other sessions in flight have been opening.
+// Share removes the share of an agent that has come up from the queue and returns it. expected is the time in which the
+// agent should have started all nodes of its share. elapsed has the time since the start of each other session in
+// flight.
 func (q *Queue) Share(elapsed []time.Duration, inFlight int) (part job.Parts, expected time.Duration) {
 	cost := q.cost.Windowed(q.Window)
 	var waits []time.Duration
@@ -103,7 +109,7 @@ func (q *Queue) Share(elapsed []time.Duration, inFlight int) (part job.Parts, ex
 			waits = append(waits, max(cost.REM-t, 0))
 		}
 	}
-	own := time.Duration(0) // until there is a slot for one node more
+	own := time.Duration(0) // time until this agent has a free session slot
 	if inFlight+1 >= q.Window && len(waits) > 0 {
 		own = slices.Min(waits)
 	}
@@ -118,7 +124,7 @@ func (q *Queue) Share(elapsed []time.Duration, inFlight int) (part job.Parts, ex
 	return part, cost.Optimum(part.Len()+1)*3/2 + cost.REM
 }
 
-// GiveHalf removes half of the nodes, those that would be begun last, and returns them.
+// GiveHalf removes the second half of the queue, which would be started last, and returns it.
 func (q *Queue) GiveHalf() (give job.Parts) {
 	q.Nodes, give = q.Nodes.Cut(q.Nodes.Len() / 2)
 	return give

@@ -6,34 +6,35 @@ import (
 	"ibrun/bootstrap/tree"
 )
 
-// pace is what sessions have cost this agent's machine so far. The window
-// follows it, unless the job says how many may be in flight.
+// pace holds the measured cost of sessions on this agent's machine. The window is adapted to it, unless the user has
+// chosen the number of sessions in flight.
 type pace struct {
-	count int           // sessions
-	least time.Duration // that a session took: what it takes without others beside it
-	cpu   time.Duration // of this machine, a session
-	asked bool          // whether they wait
-	since time.Duration // when the last answer came
-	next  time.Duration // when it is asked again; 0: it was not asked before
+	count int           // sessions measured
+	least time.Duration // shortest time of a session, which approximates that of a session on an idle machine
+	cpu   time.Duration // CPU time of this machine per session
+	asked bool          // an observation of the sessions in flight is in progress
+	since time.Duration // time of the last observation
+	next  time.Duration // time of the next observation; 0 before the first one
 }
 
 const (
-	// enough is how many sessions are looked at before the window moves by their cost.
+	// enough is the number of sessions that are measured before the window depends on their cost.
 	enough = 4
-	// observeEvery is between two looks at sessions of which none has come up: many times
-	// what a look takes, and little beside a session that waits.
+	// observeEvery is the interval between observations of the sessions in flight. It is much longer than an
+	// observation takes, and much shorter than a session that waits for a service.
 	observeEvery = 10 * time.Millisecond
-	// aCore is how many sessions more a processor gets that has nothing to do.
+	// aCore is the number of sessions that are added for each processor if processors are idle.
 	aCore = 8
 )
 
-// adapts reports whether the window is this agent's to choose.
+// adapts reports whether this agent chooses the window itself.
 func (q *Queue) adapts() bool { return q.cfg.Batch == 0 && q.cfg.Cores > 0 }
 
-// Observe reports whether the sessions in flight should be looked at, or the time at which that is asked again; 0 means
-// never. They are looked at when there is no room for another and too few have come up to know what one costs. A session
-// that waits (for a directory service, or a network) needs nothing of this machine, and should not keep the next one from
-// its own wait. Waiting: there are nodes for another session besides those of the queue.
+// Observe reports whether the CPU time of the sessions in flight should be measured now. If it is too early for that,
+// again is the time for the next call; otherwise again is 0. Call Observe when the window is full. It returns true if
+// too few sessions have come up to know the cost of one: a session that waits for a directory service or a network uses
+// no CPU time, and should not delay the start of the next one. waiting says that nodes outside the queue wait for a
+// session.
 func (q *Queue) Observe(now time.Duration, waiting bool) (due bool, again time.Duration) {
 	p := &q.pace
 	switch {
@@ -48,8 +49,9 @@ func (q *Queue) Observe(now time.Duration, waiting bool) (due bool, again time.D
 	return false, 0
 }
 
-// Observed makes room for more sessions if an eighth of the processors' time was left since the last look. Ran is the
-// time that they were used. Nothing is known of the time before the first look.
+// Observed enlarges the window if more than an eighth of the processors' time was idle since the last observation. ran
+// is the time for which the sessions have run or waited for a processor since then. The first observation only starts
+// the measurement.
 func (q *Queue) Observed(now, ran time.Duration, inFlight int) {
 	p := &q.pace
 	span, first := now-p.since, p.next == 0
@@ -60,7 +62,8 @@ func (q *Queue) Observed(now, ran time.Duration, inFlight int) {
 	q.Window = max(q.Window, min(inFlight+max(tree.Window, aCore*q.cfg.Cores), q.cfg.Most))
 }
 
-// adapt learns from a session over a remote shell that came up, and adjusts the window.
+// adapt adjusts the window after a session over a remote shell has come up. took is the time of the session, and cpu
+// its CPU time on this machine, or 0 if unknown.
 func (q *Queue) adapt(took, cpu time.Duration) {
 	p := &q.pace
 	if !q.adapts() || cpu <= 0 {
@@ -71,7 +74,7 @@ func (q *Queue) adapt(took, cpu time.Duration) {
 		p.least, p.cpu = took, cpu
 	}
 	p.least = min(p.least, took)
-	p.cpu += (min(cpu, 2*p.cpu) - p.cpu) / 8 // one that was dear moves it by an eighth at most
+	p.cpu += (min(cpu, 2*p.cpu) - p.cpu) / 8 // an expensive session raises the estimate by an eighth at most
 	if p.count >= enough {
 		q.Window = min(tree.Saturate(q.cfg.Cores, p.least, max(p.cpu, time.Microsecond)), q.cfg.Most)
 	}
