@@ -13,21 +13,21 @@ import (
 // and the whole table comes down.
 type table struct {
 	blocks   frame.Values // of the subtrees that have reported
-	children []tablePart  // by link
-	reported int          // children whose part is not partMissing
+	children []tablePart  // state of each child's blocks, indexed by link
+	reported int          // number of children whose state is not partMissing
 	sent     bool
 	here     bool
 	early    []requester // questions that wait for the table
 	giveUp   time.Duration
 }
 
-// tablePart is a child's part in the table.
+// tablePart is the state of a child's blocks in the table.
 type tablePart uint8
 
 const (
-	partMissing tablePart = iota // the child's blocks are not here yet
-	partHere                     // they are here, or were lost with another agent; the child waits for the table
-	partNone                     // the child has ended without them, or came later: it gets no table
+	partMissing tablePart = iota // the child's blocks have not come yet
+	partHere                     // the child's blocks have come, or may be lost with its old parent; it gets the table
+	partNone                     // the child ended before its blocks came, or joined a running job; it gets no table
 )
 
 // tablePatience is how long a question waits for the table. A node whose ranks do not speak to
@@ -84,7 +84,7 @@ func (l *Lookups) TableBelow(now time.Duration, child subtree.Link, blocks frame
 	return l.done()
 }
 
-// NoTableBelow goes on without a child that has ended, or that came when the job was running.
+// NoTableBelow stops waiting for the blocks of a child that has ended or has joined a running job.
 func (l *Lookups) NoTableBelow(now time.Duration, child subtree.Link) []Effect {
 	l.now = now
 	if l.part(child) == partMissing {
@@ -94,7 +94,7 @@ func (l *Lookups) NoTableBelow(now time.Duration, child subtree.Link) []Effect {
 	return l.done()
 }
 
-// becomePart records a child's part in the table, which was missing.
+// becomePart sets the state of a child's blocks, which was partMissing.
 func (l *Lookups) becomePart(child subtree.Link, to tablePart) {
 	for int(child) >= len(l.table.children) {
 		l.table.children = append(l.table.children, partMissing)
@@ -103,7 +103,7 @@ func (l *Lookups) becomePart(child subtree.Link, to tablePart) {
 	l.table.reported++
 }
 
-// part returns a child's part in the table.
+// part returns the state of a child's blocks.
 func (l *Lookups) part(child subtree.Link) tablePart {
 	if int(child) < len(l.table.children) {
 		return l.table.children[child]
@@ -151,7 +151,7 @@ func (l *Lookups) CountBytes(blocks frame.Values) {
 	}
 }
 
-// Table takes the blocks of all nodes and passes them on to the children that wait for them.
+// Table takes the blocks of all nodes and sends them to all children except those in partNone.
 func (l *Lookups) Table(now time.Duration, blocks frame.Values) []Effect {
 	l.now = now
 	l.takeTable(blocks)

@@ -19,8 +19,8 @@ func eager(root bool) (*subtree.Subtree, *Lookups) {
 
 func values(blocks ...[]byte) frame.Values { return frame.NewValues(blocks...) }
 
-// The blocks of a subtree go up once, when its ranks have published, all children have reported or
-// ended, and no child will be added. The table goes down to the children that have reported.
+// The blocks of a subtree are sent up once, when its ranks have published, all children have reported or ended, and no
+// child will be added. The table is sent down to the children that have reported.
 func TestTableGoesUpAndDown(t *testing.T) {
 	s, l := eager(false)
 	s.Launched = false
