@@ -1,6 +1,7 @@
-// Counts prints figures about the state machine of an agent, for test/measure, one per line: the methods of Core and
-// functions with a parameter *Core, the files that have them, and the boolean fields of structs in bootstrap/core, child
-// and recovery. Fields of events, of effects and of the configuration are left out, because they hold no state.
+// Counts prints three numbers about the state machine of an agent for test/measure, one per line. The first is the
+// number of methods of Core in bootstrap/core, including functions with a parameter *Core. The second is the number of
+// files that contain them. The third is the number of boolean struct fields in bootstrap/core and its packages child
+// and recovery. Fields of events, effects and the configuration are not counted, because they hold no state.
 package main
 
 import (
@@ -16,7 +17,7 @@ import (
 
 func main() {
 	const core = "bootstrap/core"
-	methods, files, booleans := 0, map[string]bool{}, map[string]int{} // booleans by the name of their type
+	methods, files, booleans := 0, map[string]bool{}, map[string]int{} // booleans is keyed by the name of the type
 	stateless := []string{core + ".Config", core + ".Policy"}
 	for _, folder := range []string{core, core + "/child", core + "/recovery"} {
 		paths, err := filepath.Glob(folder + "/*.go")
@@ -65,7 +66,7 @@ func parameters(f *ast.FuncDecl) []*ast.Field {
 
 func isCore(p *ast.Field) bool { return types.ExprString(p.Type) == "*Core" }
 
-// countBooleans returns the number of boolean fields of a struct type, also in structs without a name inside it.
+// countBooleans returns the number of boolean fields in the type t, including those of anonymous structs in t.
 func countBooleans(t *ast.TypeSpec) (n int) {
 	ast.Inspect(t.Type, func(node ast.Node) bool {
 		if s, ok := node.(*ast.StructType); ok {
