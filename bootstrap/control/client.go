@@ -21,7 +21,7 @@ type Client struct {
 // mostResponse bounds a line of a job, in bytes.
 const mostResponse = 64 << 20
 
-// Dial calls a job of this user.
+// Dial connects to the control socket of a job of this user on this machine.
 func Dial(jobID string) (*Client, error) { return usualPlaces().dial(jobID) }
 
 func (p places) dial(jobID string) (*Client, error) {

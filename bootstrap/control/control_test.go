@@ -115,8 +115,9 @@ func TestManyCallers(t *testing.T) {
 	})
 }
 
-// TestFolderOfOthers makes folders of all names that Listen tries first, which others have made or can enter. Listen
-// uses another folder, and Jobs and Dial find the job there.
+// TestFolderOfOthers checks that Listen uses no folder that another user owns or can enter, and no link. The test
+// creates such folders or links with all names that Listen tries first. Listen must create another folder, and Jobs and
+// Dial must find the job there.
 func TestFolderOfOthers(t *testing.T) {
 	for name, spoil := range map[string]func(dir string) error{
 		"open to other users": func(dir string) error { return os.Chmod(dir, 0o755) },
@@ -155,8 +156,8 @@ func TestFolderOfOthers(t *testing.T) {
 	}
 }
 
-// TestFolderThatCannotBeUsed sets XDG_RUNTIME_DIR to a folder that does not exist, and to one with a path that is too
-// long for a socket. Listen must use another folder without an error.
+// TestFolderThatCannotBeUsed checks that Listen uses a folder in /tmp if the runtime folder of the user does not exist,
+// or if its path is too long for a socket.
 func TestFolderThatCannotBeUsed(t *testing.T) {
 	long := filepath.Join(t.TempDir(), strings.Repeat("x", 230))
 	require.NoError(t, os.Mkdir(long, 0o700))
@@ -170,8 +171,8 @@ func TestFolderThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// TestStale checks that Jobs, and Listen for another job, remove the socket of a job that was killed. They remove that of
-// a job that was killed before it listened when the socket is old.
+// TestStale checks that Jobs, and Listen for another job, remove the socket of a job that was killed. They also remove
+// the socket of a job that was killed before it listened, if the socket is more than a minute old.
 func TestStale(t *testing.T) {
 	p := places{runtime: t.TempDir()}
 	dir := p.folders()[0]
@@ -242,7 +243,7 @@ func askWhileMade(t *testing.T, rounds int) {
 	}
 }
 
-// TestFolders checks which folders are used, in the order of preference.
+// TestFolders checks the list of folders for several values of XDG_RUNTIME_DIR, and the order of preference.
 func TestFolders(t *testing.T) {
 	for dir, want := range map[string]places{
 		"/run/user/7": {runtime: "/run/user/7", tmp: "/tmp"}, "relative": {tmp: "/tmp"}, "": {tmp: "/tmp"},

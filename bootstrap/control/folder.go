@@ -22,10 +22,10 @@ const suffix = ".sock"
 // making is the same of a socket on which nobody listens yet.
 const making = ".new"
 
-// places are the folders below which the sockets of a user's jobs are.
+// places contains the parents of the folders in which a user's jobs create their sockets.
 type places struct {
 	runtime string // $XDG_RUNTIME_DIR, or empty if that is not an absolute path
-	tmp     string // a folder of all users, with the sticky bit
+	tmp     string // a folder with the sticky bit, in which all users can create files
 }
 
 func usualPlaces() places {
@@ -37,7 +37,7 @@ func usualPlaces() places {
 }
 
 // folders returns the folders that may contain sockets of this user's jobs, in the order of preference. Some may not
-// exist, and others may belong to another user, who can take any name in p.tmp.
+// exist. Some may belong to another user, because any user can create any name in p.tmp.
 func (p places) folders() (dirs []string) {
 	if p.runtime != "" {
 		dirs = append(dirs, filepath.Join(p.runtime, "ibrun"))
@@ -47,7 +47,7 @@ func (p places) folders() (dirs []string) {
 	return append(append(dirs, first), others...)
 }
 
-// errNotOurs is the error for a folder that another user could have made or can enter.
+// errNotOurs is the error for a path that is not a folder, and for a folder that another user owns or can enter.
 var errNotOurs = errors.New("it is not a folder of this user alone")
 
 // check returns an error unless dir is a folder that belongs to this user and is closed to others.
@@ -68,14 +68,15 @@ type Listener struct {
 	path string
 }
 
-// Close removes the socket, and its folder if that is empty then. Blocked calls of Accept return.
+// Close removes the socket, and its folder if the folder is empty then. Blocked calls of Accept return.
 func (l *Listener) Close() error {
 	_ = os.Remove(l.path)
-	_ = os.Remove(filepath.Dir(l.path)) // fails while it has other sockets
+	_ = os.Remove(filepath.Dir(l.path)) // fails if the folder contains other sockets
 	return l.UnixListener.Close()
 }
 
-// Listen makes the socket of a job in the first folder that can be used, and removes the sockets of jobs that are gone.
+// Listen creates the socket of a job in the first of the user's folders that can be used, or in a new folder if none
+// can. It removes the sockets of ended jobs from the folders that it tries.
 func Listen(jobID string) (*Listener, error) { return usualPlaces().listen(jobID) }
 
 func (p places) listen(jobID string) (*Listener, error) {
@@ -91,7 +92,8 @@ func (p places) listen(jobID string) (*Listener, error) {
 	return listenIn(dir, jobID)
 }
 
-// listenIn makes the socket of a job in dir. It begins again if a job that ends has removed dir meanwhile.
+// listenIn creates the socket of a job in dir, and dir if it does not exist. It retries if a job that ends removes dir
+// meanwhile.
 func listenIn(dir, jobID string) (l *Listener, err error) {
 	for range 10 {
 		made := os.Mkdir(dir, 0o700)
@@ -108,8 +110,8 @@ func listenIn(dir, jobID string) (l *Listener, err error) {
 	return l, err
 }
 
-// bind makes the socket of a job in dir, which exists. The socket gets its name when the job listens. With that name
-// before, another ibrun would remove it as the socket of a job that is gone.
+// bind creates the socket of a job in dir, which must exist. The socket gets its final name when the job listens.
+// Another ibrun would remove a socket that has the final name and no listener, as that of an ended job.
 func bind(dir, jobID string) (*Listener, error) {
 	if _, err := jobsIn(dir); err != nil {
 		return nil, err
@@ -129,7 +131,7 @@ func bind(dir, jobID string) (*Listener, error) {
 	return &Listener{l, path}, nil
 }
 
-// Jobs returns the IDs of this user's jobs on this machine. It removes the sockets of jobs that are gone.
+// Jobs returns the IDs of this user's jobs on this machine. It removes the sockets of ended jobs.
 func Jobs() (ids []string, err error) { return usualPlaces().jobs() }
 
 func (p places) jobs() (ids []string, err error) {
@@ -143,7 +145,7 @@ func (p places) jobs() (ids []string, err error) {
 	return ids, err
 }
 
-// jobsIn returns the IDs of the jobs that have a socket in dir, and removes the sockets of jobs that are gone.
+// jobsIn returns the IDs of the jobs that have a socket in dir, and removes the sockets of ended jobs.
 func jobsIn(dir string) (ids []string, err error) {
 	if err := check(dir); err != nil {
 		return nil, err
@@ -163,7 +165,8 @@ func jobsIn(dir string) (ids []string, err error) {
 	return ids, err
 }
 
-// isDead reports whether no process listens on a socket. It does not wait for a process that is stopped.
+// isDead reports whether no process listens on the socket at path. It does not block if the listening process is
+// stopped.
 func isDead(path string) bool {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
