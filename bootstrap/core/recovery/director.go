@@ -8,9 +8,9 @@ import (
 	"ibrun/internal/job"
 )
 
-// Limit limits the number of restarts.
+// Limit is the maximum number of restarts within a period.
 type Limit struct {
-	Most   int           // maximum number of restarts within any period of length Within; the next failure ends the job
+	Most   int           // maximum number of restarts in any period of length Within; one more failure ends the job
 	Within time.Duration // 0 means the duration of the job
 }
 
@@ -30,25 +30,25 @@ func (s Span) Has(rank job.Slot) bool { return rank >= s.First && uint32(rank-s.
 type Do uint8
 
 const (
-	RecallAll     Do = iota // end all ranks with the recall Serial, and call Recalled when they have ended
-	AnnounceFloor           // announce that Epoch is the oldest valid epoch of Span, with the floor Serial
+	RecallAll     Do = iota // send the recall Serial, which ends all ranks, and call Recalled when they have ended
+	AnnounceFloor           // send the floor Serial with Epoch as the oldest valid epoch of Span, then call Confirmed
 	StartRanks              // start the ranks of Span with the epoch Epoch, and call Respawned
-	ReportRestart           // report that Span is restarted because Of has failed; Number counts the restarts
+	ReportRestart           // tell the user that Span is restarted because Of has failed
 	GiveUp                  // end the job, because Span cannot be restarted for the reason Why
 )
 
-// Decision is an action that the Director asks the machine of the root to perform.
+// Decision is an action that the Director asks the Machine of the root to perform.
 type Decision struct {
 	Do     Do
 	Serial uint32 // serial number of a recall or of a floor
 	Span   Span   // ranks that are restarted
 	Of     Span   // in ReportRestart and GiveUp: ranks that have failed
 	Epoch  uint16
-	Number int
-	Why    string
+	Number int    // in ReportRestart: number of restarts that count for the Limit
+	Why    string // in GiveUp: reason for the user
 }
 
-// stage is a step of a restart, as in the drawing of the package.
+// stage is a step of a restart, as in the diagram in the package documentation.
 type stage uint8
 
 const (
@@ -71,8 +71,8 @@ type round struct {
 	left   uint32 // number of ranks that have not been started yet
 }
 
-// Director controls the restarts of a job. It runs at the root. newDirector makes it; a zero value
-// restarts nothing.
+// Director controls the restarts of a job. It runs at the root and is created by newDirector. The zero value allows no
+// restarts.
 type Director struct {
 	limit  Limit
 	open   bool               // the launch is complete
@@ -81,18 +81,18 @@ type Director struct {
 	common uint8              // start number of all ranks that are not in starts; grows when all ranks are restarted
 	starts map[job.Slot]uint8 // start numbers of ranks that were restarted alone
 	rounds []*round           // restarts under way, in the order of the failures
-	times  []time.Duration    // times of the restarts that count for the policy, in order
+	times  []time.Duration    // times of the restarts that count for the limit, in order
 	out    []Decision
 }
 
-// newDirector returns the Director of a job.
+// newDirector returns the Director of a job with the given limit.
 func newDirector(limit Limit) Director {
 	return Director{limit: limit, starts: map[job.Slot]uint8{}}
 }
 
 func (d *Director) do(e Decision) { d.out = append(d.out, e) }
 
-// done returns the effects of the current event.
+// done returns the decisions about the current event. They are valid until the next call of a method of d.
 func (d *Director) done() []Decision {
 	out := d.out
 	d.out = d.out[:0]
@@ -142,7 +142,7 @@ func (d *Director) FailedAll(now time.Duration, of, all Span, lost bool) []Decis
 	return d.done()
 }
 
-// begin starts the restart r if the policy allows it, and gives up otherwise. now is the time of the failure.
+// begin starts the restart r if the limit allows it, and gives up otherwise. now is the time of the failure.
 func (d *Director) begin(now time.Duration, r *round, fenced bool) {
 	if why := d.refused(now, r.span); why != "" {
 		d.do(Decision{Do: GiveUp, Span: r.span, Of: r.of, Why: why})
@@ -293,8 +293,8 @@ func (d *Director) Confirmed(serial uint32) []Decision {
 	return d.done()
 }
 
-// Respawned records the result of the Start effect with the number serial for the ranks of span. These are some or all
-// ranks of the effect. If the ranks run, why is empty. If they cannot be started, why contains the reason.
+// Respawned records the result of the StartRanks decision with the number serial for the ranks of span. These are some
+// or all ranks of the decision. If the ranks run, why is empty. If they cannot be started, why contains the reason.
 func (d *Director) Respawned(serial uint32, span Span, why string) []Decision {
 	i := slices.IndexFunc(d.rounds, func(r *round) bool { return r.serial == serial && r.stage == starting })
 	if i < 0 {

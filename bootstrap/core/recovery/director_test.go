@@ -22,7 +22,7 @@ func opened(p Limit) Director {
 // one returns the span of a single rank.
 func one(rank job.Slot) Span { return Span{rank, 1} }
 
-// announce returns the effect that announces the floor of the given start number, which is the number of restarts.
+// announce returns the decision that announces the floor of the given start number, which is the number of restarts.
 func announce(serial uint32, span Span, start uint8) Decision {
 	return Decision{Do: AnnounceFloor, Serial: serial, Span: span, Epoch: job.Epoch(start, 1)}
 }
@@ -32,7 +32,7 @@ func startOrder(serial uint32, span Span, start uint8) Decision {
 	return Decision{Do: StartRanks, Serial: serial, Span: span, Epoch: job.Epoch(start, 1)}
 }
 
-// spanReport returns the effect that reports a restart of the ranks of span, because the same ranks have failed.
+// spanReport returns the decision that reports a restart of the ranks of span, because the same ranks have failed.
 func spanReport(span Span, number int) Decision {
 	return Decision{Do: ReportRestart, Span: span, Of: span, Number: number}
 }

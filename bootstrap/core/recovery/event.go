@@ -12,11 +12,12 @@ import (
 // Event is an event of one agent that the Machine handles.
 type Event interface{ event() }
 
-// Open starts the machine of an agent that has received its Launch. At the root it is the start of the job.
+// Open starts the machine when the agent has received its Launch. The agent of the root receives its Launch at the
+// start of the job.
 type Open struct {
 	Job *job.Job
 
-	// The following fields are for the root only.
+	// The following fields are used only at the root.
 	Host        string // host of this agent
 	Members     Members
 	Limit       Limit
@@ -26,16 +27,18 @@ type Open struct {
 // NodeStarted says that the ranks of this node have been ordered to start.
 type NodeStarted struct{}
 
-// Launched says that the launch of this agent's subtree is complete.
+// Launched says that the launch of this agent's subtree is complete. At the root, the launch of the job has succeeded.
 type Launched struct{}
 
-// Ended says that this agent's part of the job ends. The machine does nothing any more.
+// Ended says that the job ends on this agent. After this event the machine restarts no ranks.
 type Ended struct{}
 
-// Order is a message from the parent: a wire.Floor, wire.Respawn, wire.Recall or rankwire.Failures.
+// Order is a message from the parent: a wire.Floor, wire.Respawn, wire.Recall, wire.Standing or rankwire.Failures. The
+// core also creates an Order of its own for each Announce at the root.
 type Order struct{ Msg frame.Message }
 
-// Answer is a message from a child: a wire.FloorSet, wire.Recalled, wire.Respawned, wire.Rest or rankwire.Failures.
+// Answer is a message from a child: a wire.FloorSet, wire.Recalled, wire.Respawned, wire.Replaced or rankwire.Failures.
+// From is not used for a wire.Replaced.
 type Answer struct {
 	From subtree.Link
 	Msg  frame.Message
@@ -47,46 +50,47 @@ type RankFailed struct{ Rank job.Slot }
 // RankRecalled says that a rank of this node has ended because of a Recall.
 type RankRecalled struct{ Rank job.Slot }
 
-// RankFenced ends a Fence. Left describes the processes of the rank that survived SIGKILL.
+// RankFenced completes a Fence. Left describes the processes of the rank that survived SIGKILL.
 type RankFenced struct {
 	Rank job.Slot
 	Left string
 }
 
-// RankDrained says that the output of a rank of this node has been read to its end.
+// RankDrained says that all output of a rank of this node has been read.
 type RankDrained struct{ Rank job.Slot }
 
-// NodeEmptied ends an EmptyNode. Left describes the processes of this node that survived SIGKILL.
+// NodeEmptied completes an EmptyNode. Left describes the processes of this node that survived SIGKILL.
 type NodeEmptied struct{ Left string }
 
-// RankRespawned ends a Refork. If Code is not 0, the rank could not be started because of Cause.
+// RankRespawned completes a Refork. If Code is not 0, the rank could not be started because of Cause.
 type RankRespawned struct {
 	Rank  job.Slot
 	Code  uint8
 	Cause string
 }
 
-// NodeRespawned ends a StartNode. If Code is not 0, Rank could not be started because of Cause.
+// NodeRespawned completes a StartNode. If Code is not 0, Rank could not be started because of Cause.
 type NodeRespawned struct {
 	Rank  job.Slot
 	Code  uint8
 	Cause string
 }
 
-// NodeForked says that the ranks of this node were started for the first time.
+// NodeForked says that the agent has tried to start the ranks of this node for the first time. Some of these starts may
+// have failed.
 type NodeForked struct{}
 
-// ChildVacant says that a child is the place of a lost node, which has no agent.
+// ChildVacant says that a child has become the place of a lost node, where no agent runs.
 type ChildVacant struct{ Child subtree.Link }
 
-// Relinked says that this agent has a new parent.
+// Relinked says that a new parent has resumed the link to this agent.
 type Relinked struct{}
 
-// RanksLost says that ranks have failed and are not restarted.
+// RanksLost says that ranks have failed and will not be restarted.
 type RanksLost struct{ Ranks Span }
 
-// Failure is the failure of ranks, or the request of a rank that all ranks are restarted, at the root. Spawned reports
-// whether jobs that ranks have spawned are running.
+// Failure says at the root that ranks have failed, or that a rank has asked for a restart of all ranks. Spawned reports
+// whether any job that ranks of this job have spawned is running.
 type Failure struct {
 	Fault   wire.Fault
 	Spawned bool
@@ -95,9 +99,9 @@ type Failure struct {
 // NodeLost says at the root that the agent of a node was lost.
 type NodeLost struct {
 	Fault    wire.Fault
-	Repaired bool          // its parent has adopted the agents below it
-	Spawned  bool          // jobs that ranks have spawned are running
-	Session  time.Duration // how long a session is expected to take
+	Repaired bool          // the parent of the lost agent has adopted its children
+	Spawned  bool          // as in Failure
+	Session  time.Duration // expected duration of the start of a remote session
 }
 
 // EndedBy says at the root that the job ends because of Fault.
@@ -106,39 +110,41 @@ type EndedBy struct {
 	Session time.Duration // as in NodeLost
 }
 
-// Sweeping says at the root that all children have ended, and how all ranks of the job have ended.
+// Sweeping says at the root that all children have ended. The job ends when the sweeps of nodes have ended or their
+// time is over. Ends contains the exit statuses of the ranks.
 type Sweeping struct {
 	Ends    []job.StatusRun
 	Session time.Duration // as in NodeLost
 }
 
-// NodeSwept ends a SweepNode.
+// NodeSwept completes a SweepNode.
 type NodeSwept struct {
 	Index  job.NodeIndex
-	Killed uint32 // processes that the lost agent had left
+	Killed uint32 // number of processes of the lost agent and its ranks that were killed
 	Left   string // describes the processes that survived SIGKILL, for the user
 	Cause  string // why the node could not be swept, or ""
 }
 
-// ChildrenSilent says at the root that children have not reported in time how their ranks ended.
+// ChildrenSilent says that a child has not reported in time how the ranks of its subtree ended. Only the root uses this
+// event.
 type ChildrenSilent struct{}
 
-// PMIUsed says at the root that ranks use PMI.
+// PMIUsed says that ranks use PMI. Only the root uses this event.
 type PMIUsed struct{}
 
-// Abort says at the root that a rank has ended the job.
+// Abort says at the root that a rank has aborted the job.
 type Abort struct{ Fault wire.Fault }
 
-// Quiet says that no process of this node runs, and that its output has been forwarded.
+// Quiet says that no rank of this node runs, and that this agent has forwarded all output of its subtree.
 type Quiet struct{}
 
 // Exiting says that this agent is about to report the end of its subtree.
 type Exiting struct{}
 
-// Tick says that a time for which a Wake has asked may have come.
+// Tick says at the root that time has passed. The time of a Wake may have come.
 type Tick struct{}
 
-// Settle comes after all other events that have happened at one time.
+// Settle follows each event of the core, after the core has applied that event.
 type Settle struct{}
 
 func (Open) event()           {}

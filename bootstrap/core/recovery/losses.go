@@ -11,19 +11,20 @@ import (
 	"ibrun/internal/job"
 )
 
-// losses are the ranks that have failed and are not restarted, in a job that continues without them. Their number
-// grows at the agents that see the failures, goes up to the root, and from there down to all agents. Losses that come
-// soon after a frame wait for the next one, so that an edge carries one frame in each direction for many losses.
+// losses records the ranks that have failed and are not restarted, in a job that continues without them. An agent that
+// detects a loss sends a Failures message to its parent. The message travels up to the root, which sends it down to all
+// agents. An agent collects losses for lossPause after each message, so that one message can report many losses.
 type losses struct {
-	known rankwire.SlotSpans // ranks of this node were told of these
-	fresh rankwire.SlotSpans // to be sent, in any order
-	next  time.Duration      // earliest time of the next frame
+	known rankwire.SlotSpans // losses that the root has announced
+	fresh rankwire.SlotSpans // losses that this agent has not sent yet, in any order
+	next  time.Duration      // earliest time of the next message
 }
 
-// lossPause is the minimum time between two frames of losses.
+// lossPause is the minimum time between two Failures messages that an agent sends to its parent, or announces at the
+// root.
 const lossPause = 50 * time.Millisecond
 
-// spreadLosses sends fresh losses when the launch is complete and lossPause is over.
+// spreadLosses sends fresh losses if the launch is complete and lossPause has passed since the last message.
 func (m *Machine) spreadLosses() {
 	switch l := &m.losses; {
 	case l.fresh.Len() == 0 || m.period != alive:
@@ -34,7 +35,8 @@ func (m *Machine) spreadLosses() {
 	}
 }
 
-// sendLosses sends fresh losses at once.
+// sendLosses sends fresh losses to the parent at once. At the root, it announces them to all agents and cancels the
+// restarts of these ranks.
 func (m *Machine) sendLosses() {
 	l := &m.losses
 	if l.fresh.Len() == 0 {
@@ -53,7 +55,8 @@ func (m *Machine) sendLosses() {
 	m.learn(ranks)
 }
 
-// learn handles losses that the root announces.
+// learn handles losses that the root announces. In a job that repairs its tree, it ignores those that are known
+// already, because a new parent repeats them.
 func (m *Machine) learn(ranks rankwire.SlotSpans) {
 	l := &m.losses
 	if m.policy.Agent == Continue {
@@ -67,7 +70,7 @@ func (m *Machine) learn(ranks rankwire.SlotSpans) {
 	m.do(SendRanks{rankwire.Failures{Ranks: ranks}})
 }
 
-// without returns the ranks that are not known yet.
+// without returns those of ranks that are not in l.known.
 func (l *losses) without(ranks rankwire.SlotSpans) rankwire.SlotSpans {
 	known := slices.Collect(l.known.All())
 	var fresh []rankwire.SlotSpan
@@ -91,13 +94,14 @@ func (l *losses) without(ranks rankwire.SlotSpans) rankwire.SlotSpans {
 	return rankwire.NewSlotSpans(fresh...)
 }
 
-// Lost returns the ranks that are known to be lost for good.
+// Lost returns the ranks that the root has announced as lost for good.
 func (m *Machine) Lost() rankwire.SlotSpans { return m.losses.known }
 
-// Losing returns the ranks that are lost for good and were not announced yet.
+// Losing returns the ranks that are lost for good and that this agent has not reported or announced yet.
 func (m *Machine) Losing() rankwire.SlotSpans { return m.losses.fresh }
 
-// Merged returns the spans of list in order. Spans that touch are merged. The result has memory of its own.
+// Merged returns the spans of list in ascending order. Spans that touch or overlap are merged. The result does not
+// share memory with list.
 func Merged(list rankwire.SlotSpans) rankwire.SlotSpans {
 	var sum []rankwire.SlotSpan
 	sorted := slices.SortedFunc(list.All(), func(a, b rankwire.SlotSpan) int { return cmp.Compare(a.First, b.First) })
@@ -121,5 +125,5 @@ func Covers(spans rankwire.SlotSpans, rank job.Slot) bool {
 	return false
 }
 
-// add adds ranks to those that are to be sent.
+// add adds ranks to the fresh losses.
 func (l *losses) add(ranks Span) { l.fresh.Add(rankwire.NewSlotSpans(rankwire.SlotSpan(ranks))) }

@@ -1,25 +1,25 @@
-// Package recovery is the state machine of an agent for the loss of ranks, nodes and agents. A Machine receives events
-// and returns effects, which the core performs. It performs no I/O and reads no clock. A Policy says what the job does
-// about a loss.
+// Package recovery contains the state machine by which an agent handles the loss of ranks, nodes and agents. A Machine
+// receives events and returns effects, which the core performs. It performs no I/O and reads no clock. A Policy
+// determines what the job does about a loss.
 //
 // A restart of ranks has these steps (docs/dev/decisions/0020-restart.md). The Director of the root controls them,
 // because only the root learns of all failures. A floor announces the oldest valid epoch of some ranks; messages from
 // older epochs are ignored. A restart of all ranks begins with a Recall, which ends all of them.
 //
-//	root:   running --Failure--> fencing --Recalled, NodeFenced--> announcing --FloorSet--> starting --Respawned--> running
+//	root:   running --Failure--> fencing --Recalled, Fenced--> announcing --FloorSet--> starting --Respawned--> running
 //	agent:  running --RankFailed--> failed --RankFenced, RankDrained, Respawn--> Refork --> running
 //	        running --Recall--> stopping --> emptying --NodeEmptied--> empty --> recalled --Respawn--> running
 //
-// An agent of a job that restarts ranks does not end when its own ranks have ended. It sends Rest, and waits until the
-// root ends the job or its ranks are restarted.
+// An agent of a job that restarts ranks does not end when all ranks of its subtree have ended. It sends Rest, and waits
+// until the root ends the job or restarts ranks.
 //
-// An agent retains the messages that it has sent to its parent and those that it has received from it, until another
-// agent is known to have them. Each message has an identity, by which a repetition is recognised
-// (docs/dev/decisions/0021-tree-repair.md):
+// If the job repairs its tree, an agent retains messages that it has sent to its parent or received from its parent. If
+// a link is lost, they are sent again over the link that replaces it. Each message has an identity, by which the
+// receiver recognizes a repetition (docs/dev/decisions/0021-tree-repair.md):
 //
 //	sent to the parent --retained--> the root has handled it: released
 //	                                 link lost --new link--> sent again; the root handles each identity once
-//	received from the parent --retained--> a new child reports what it has --> the child gets the rest
+//	received from the parent --retained--> a new child reports what it has received --> the child gets the rest
 package recovery
 
 import (
@@ -33,20 +33,20 @@ import (
 	"ibrun/internal/job"
 )
 
-// Response says what a job does about a loss.
+// Response is the reaction of a job to a loss.
 type Response uint8
 
 const (
 	End        Response = iota // the job ends
-	Continue                   // the job continues without the ranks
-	Restart                    // the ranks are restarted
-	RestartAll                 // all ranks are restarted
+	Continue                   // the job continues without the lost ranks
+	Restart                    // the lost ranks are restarted
+	RestartAll                 // all ranks of the job are restarted
 )
 
-// Policy says what a job does about each kind of loss.
+// Policy contains the response to each kind of loss.
 type Policy struct {
-	Rank  Response // to the failure of a rank
-	Agent Response // to the loss of an agent; with Continue, its parent adopts the agents below it
+	Rank  Response // response to the failure of a rank
+	Agent Response // response to the loss of an agent: End, or Continue after its parent has adopted its children
 }
 
 // PolicyOf returns the policy of a job with the given options.
@@ -65,28 +65,29 @@ func PolicyOf(o *job.LaunchOptions) (p Policy) {
 	return p
 }
 
-// Restarts reports whether failed ranks are restarted, alone or together with all others.
+// Restarts reports whether failed ranks are restarted, alone or together with all other ranks.
 func (p Policy) Restarts() bool { return p.Rank >= Restart }
 
-// FencePatience is the maximum time that the processes of ranks may take to die of SIGKILL, before they are restarted.
+// FencePatience is the maximum time to wait until the old processes of ranks have died of SIGKILL, before the ranks are
+// restarted.
 const FencePatience = 2 * time.Second
 
-// period is a part of an agent's life.
+// period is the period of the job that an agent is in.
 type period uint8
 
 const (
-	unopened period = iota
-	launching
-	alive
+	unopened  period = iota // before Open
+	launching               // until Launched
+	alive                   // until Ended, or until the machine of the root ends the job
 	ending
 )
 
-// Machine is the state machine of one agent. It keeps these invariants:
+// Machine is the state machine of one agent. It maintains these invariants:
 //
-//  1. node.failed counts the ranks of this node that have failed and were not started again.
-//  2. The ranks of a node that is recalled have all failed, or the node has started none.
-//  3. Floors that the subtree has confirmed have arrived.
-//  4. Only the root has restarts under way.
+//  1. Until the job ends, node.failed is the number of ranks of this node that have failed and were not started again.
+//  2. Until the job ends, all ranks of a node that a Recall has reached count as failed, or none was ever started.
+//  3. The newest floor that the subtree has confirmed is not newer than the newest floor that has arrived.
+//  4. Only the Director of the root has restarts under way.
 type Machine struct {
 	below  *subtree.Subtree
 	policy Policy
@@ -104,8 +105,8 @@ func New(below *subtree.Subtree) Machine {
 	return Machine{below: below, floors: NewFloors(below), node: node{rested: -1}}
 }
 
-// Step handles an event at the time now and returns the resulting effects. An effect may cause further events, which
-// the core passes to Step while it performs the effect.
+// Step handles an event at the time now and returns the resulting effects. An effect may cause further events. The core
+// passes them to Step while it performs the effect.
 func (m *Machine) Step(now time.Duration, ev Event) []Effect {
 	m.now = now
 	switch ev := ev.(type) {
@@ -135,7 +136,7 @@ func (m *Machine) Step(now time.Duration, ev Event) []Effect {
 		m.nodeEvent(ev)
 	}
 	out := m.out
-	m.out = nil // an effect may call Step again
+	m.out = nil // the core may call Step again before it has performed all effects of out
 	return out
 }
 
@@ -150,7 +151,7 @@ func (m *Machine) open(ev Open) {
 	}
 }
 
-// due handles all whose time has come.
+// due handles the deadlines that have passed.
 func (m *Machine) due() {
 	if m.period == alive {
 		m.fencesDue()
@@ -203,19 +204,20 @@ func (m *Machine) answer(from subtree.Link, msg frame.Message) {
 	}
 }
 
-// settle continues what the events of this time have made possible.
+// settle performs the steps that have become possible by the last event.
 func (m *Machine) settle() {
 	m.spreadLosses()
 	m.continueRecall()
 	m.continueRestarts()
 }
 
-// Recalling reports whether the ranks of this node are being ended and will be restarted.
+// Recalling reports whether a Recall is ending the ranks of this node, which will be restarted.
 func (m *Machine) Recalling() bool {
 	return m.period != ending && m.node.stage > nodeRuns && m.node.stage < nodeEmpty
 }
 
-// RecallOpen returns the newest Recall if its ranks have not been ordered to start again, with the remaining grace.
+// RecallOpen returns the newest Recall, with the remaining grace. It returns true if the ranks have not been ordered to
+// start again since that Recall.
 func (m *Machine) RecallOpen() (r wire.Recall, open bool) {
 	n := &m.node
 	return wire.Recall{Serial: n.recall, GraceMs: ms(max(n.killAt-m.now, 0))}, n.stage != nodeRuns
@@ -233,10 +235,10 @@ func (m *Machine) Relaunches() bool { return m.policy.Agent == Continue && m.pol
 // RestartsAll reports at the root whether a restart of all ranks is under way.
 func (m *Machine) RestartsAll() bool { return m.root.director.RollsBack() }
 
-// HoldsAbort reports at the root whether the machine decides about an abort of a rank.
+// HoldsAbort reports at the root whether the machine decides what happens after the abort of a rank.
 func (m *Machine) HoldsAbort() bool { return m.policy.Rank == RestartAll && m.period != ending }
 
-// MayRestart reports whether a failed rank of this node can be restarted. pmi says whether it uses PMI.
+// MayRestart reports whether a failed rank of this node can be restarted. pmi says whether the rank uses PMI.
 func (m *Machine) MayRestart(pmi bool) bool {
 	return m.policy.Restarts() && (!pmi || m.policy.Rank == RestartAll) && m.period != ending
 }
@@ -250,15 +252,15 @@ func (m *Machine) FloorConfirmed() uint32 { return m.floors.Confirmed() }
 // HasFloor reports whether the subtree of a child has confirmed the newest floor.
 func (m *Machine) HasFloor(child subtree.Link) bool { return m.floors.Has(child) }
 
-// Standing returns the floors of single ranks, the floor of all ranks, and the serial numbers of the newest floor and
-// Recall, for an agent that has just been started.
+// Standing returns the state of recovery for an agent that replaces a lost one: the floors of single ranks, the floor
+// of all ranks, and the serial numbers of the newest floor and the newest Recall.
 func (m *Machine) Standing() wire.Standing {
 	return wire.Standing{
 		Serial: m.floors.Taken(), Recall: m.node.recall, Everyone: m.below.Floors.OfAll(), Floors: m.RankFloors(),
 	}
 }
 
-// RankFloors returns the floors of the ranks that have a floor of their own.
+// RankFloors returns the floors of single ranks.
 func (m *Machine) RankFloors() (floors []wire.RankFloor) {
 	for rank, epoch := range m.below.Floors.All() {
 		floors = append(floors, wire.RankFloor{Rank: rank, Epoch: epoch})
@@ -285,5 +287,5 @@ func (m *Machine) Check() {
 	must(m.below.Root || m.root.director.Idle(), 4)
 }
 
-// ms returns d in milliseconds, as frames contain it.
+// ms returns d in milliseconds, in the type that messages use. The result is at most 2^31.
 func ms(d time.Duration) uint32 { return uint32(min(d.Milliseconds(), 1<<31)) }

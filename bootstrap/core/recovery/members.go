@@ -7,16 +7,16 @@ import (
 	"ibrun/internal/job"
 )
 
-// Members is the root's record of the nodes that take part in the job, and of spares that replace dead ones. A dead
-// node is replaced by a spare, or dropped if the job may have fewer nodes (docs/dev/decisions/0013-late-binding.md).
+// Members is the root's record of the nodes that take part in the job, and of the spares. A dead node is replaced by a
+// spare, or dropped if the job may have fewer nodes (docs/dev/decisions/0013-late-binding.md).
 type Members struct {
-	All       job.Part                 // nodes of the job as it was started, those that were dropped included
-	Spares    job.Nodes                // spares that are left
-	Replaced  map[job.NodeIndex]string // hosts of the spares in use, by the original index of the node that each replaces
+	All       job.Part                 // nodes of the job, including dropped ones, with their original hosts
+	Spares    job.Nodes                // spares that are not in use yet
+	Replaced  map[job.NodeIndex]string // hosts of the spares in use, by the original index of the replaced node
 	Dropped   []job.NodeIndex          // original indices of dropped nodes
-	Here      int                      // original index of the node that is this machine, or -1
-	SpareHere string                   // host of the spare that is this machine, or ""
-	reserve   job.Nodes                // all spares
+	Here      int                      // original index of the node that is the root's machine, or -1
+	SpareHere string                   // host of the spare that is the root's machine, or ""
+	reserve   job.Nodes                // all spares, including those in use
 }
 
 // NewMembers returns the members of a job that is about to start. here and spareHere are as in Members.
@@ -48,7 +48,7 @@ func (s *Members) Original(index job.NodeIndex) job.NodeIndex {
 	return index
 }
 
-// At returns a node by its present index, and reports whether it is this machine.
+// At returns the node with the given present index, and reports whether it is the root's machine.
 func (s *Members) At(index job.NodeIndex) (n job.Node, local bool) {
 	index = s.Original(index)
 	n = s.All.Nodes.At(int(index - s.All.First))
@@ -62,7 +62,7 @@ func (s *Members) At(index job.NodeIndex) (n job.Node, local bool) {
 	return n, s.Here >= 0 && index == job.NodeIndex(s.Here)
 }
 
-// host returns the host of a node, by its present index, as a list of nodes contains it.
+// host returns the entry of the list of nodes or spares for the present host of a node. index is its present index.
 func (s *Members) host(index job.NodeIndex) job.Run {
 	node, _ := s.At(index)
 	if i := s.reserve.Index(node.Host); i >= 0 {
@@ -72,7 +72,8 @@ func (s *Members) host(index job.NodeIndex) job.Run {
 	return s.All.Nodes.Slice(at, at+1).Runs()[0]
 }
 
-// Resize records that the job has the first nodes of its former nodes, or others in addition.
+// Resize sets the nodes of the job after it has shrunk or grown. nodes is a prefix of the former nodes, or contains new
+// nodes after them.
 func (s *Members) Resize(nodes job.Nodes) {
 	s.All.Nodes = nodes
 	for node := range s.Replaced {
@@ -81,11 +82,11 @@ func (s *Members) Resize(nodes job.Nodes) {
 		}
 	}
 	if s.Here >= nodes.Len() {
-		s.Here = -1 // another node may get this index
+		s.Here = -1 // the node of the root's machine has left, and another node may get its index
 	}
 }
 
-// HasHost reports whether a node of the job is on a host.
+// HasHost reports whether a node of the job is on host.
 func (s *Members) HasHost(host string) bool {
 	for node, spare := range s.Replaced {
 		if spare == host {
@@ -98,7 +99,7 @@ func (s *Members) HasHost(host string) bool {
 	return s.All.Nodes.Index(host) >= 0
 }
 
-// Membership returns the message that lets the ranks of the job start.
+// Membership returns the message by which the agents learn the final nodes of the job and start its ranks.
 func (s *Members) Membership(j *job.Job) wire.Membership {
 	m := wire.Membership{FirstHost: j.FirstHost}
 	slices.Sort(s.Dropped)
@@ -125,7 +126,7 @@ func (s *Members) Membership(j *job.Job) wire.Membership {
 	return m
 }
 
-// Hosts returns the list of the hosts of all nodes that take part.
+// Hosts returns the host list of all nodes that take part.
 func (s *Members) Hosts() string {
 	var runs []job.Run
 	for i := range s.All.Nodes.Len() {

@@ -14,48 +14,49 @@ import (
 type nodeStage uint8
 
 const (
-	nodeRuns     nodeStage = iota // no Recall, or all ranks have been ordered to start again
+	nodeRuns     nodeStage = iota // no Recall has arrived, or all ranks have been ordered to start again since
 	nodeStops                     // the ranks have received SIGTERM
-	nodeEmptying                  // an EmptyNode has not been answered
-	nodeReaps                     // all ranks were killed, and the end of some has not been reported
-	nodeStuck                     // some processes cannot be killed, and the parent knows
-	nodeEmpty                     // nothing of this node's ranks is left
-	nodeRecalled                  // nothing of the ranks of the whole subtree is left, and the parent knows
+	nodeEmptying                  // an EmptyNode is in progress
+	nodeReaps                     // all ranks were killed, and the exit of some has not been reported yet
+	nodeStuck                     // some processes survived SIGKILL, and the parent has been told
+	nodeEmpty                     // no process of this node's ranks is left
+	nodeRecalled                  // no process of any rank of the subtree is left, and the parent has been told
 )
 
-// node is the state of the ranks of this node together.
+// node is the state of restarts on this node. The fields recall, children and serial contain the serial numbers of
+// orders.
 type node struct {
 	stage    nodeStage
-	recall   uint32 // serial number of the newest Recall; 0 means none
-	killAt   time.Duration
-	children []uint32 // serial numbers of the newest Recall that each child's subtree has completed, by subtree.Link
-	starts   []start  // ranks of this node; empty before they were ordered to start
-	failed   uint32   // ranks whose start has failed
-	fences   int      // Fence effects that have not been answered
-	serial   uint32   // serial number of the Respawn that has started all ranks again
-	starting uint32   // ranks that were ordered to start by that Respawn and do not run yet
-	rested   int64    // serial number of the floor in the last Rest; -1 if the parent has none
+	recall   uint32        // newest Recall; 0 means none
+	killAt   time.Duration // time at which the grace of that Recall ends
+	children []uint32      // newest Recall that each child's subtree has completed, by subtree.Link
+	starts   []start       // ranks of this node; empty before NodeStarted, or if the job restarts no ranks
+	failed   uint32        // number of ranks that have failed and were not started again
+	fences   int           // number of Fence effects in progress
+	serial   uint32        // newest Respawn of all ranks of the job, or of the first start of this node
+	starting uint32        // number of ranks that were ordered to start by that Respawn and do not run yet
+	rested   int64         // serial number of the floor in the last Rest that the parent has; -1 if it has none
 }
 
-// progress is a set of steps of a restart.
+// progress is a set of conditions that hold for a failed rank. All but failed prevent its restart.
 type progress uint8
 
 const (
 	failed    progress = 1 << iota // the rank has failed, and was not started again
 	unfenced                       // processes of the failed rank may exist
-	undrained                      // output of the failed rank may not have been read
-	unordered                      // no Respawn has arrived
+	undrained                      // output of the failed rank may not have been read completely
+	unordered                      // no Respawn for the rank has arrived
 )
 
-// start is the state of one rank of this node. The rank runs, or has ended for good, if lacks is 0. It is started again
-// when lacks is failed alone.
+// start is the state of one rank of this node. If lacks is 0, the rank runs or has ended and is not restarted. If
+// failed is the only condition in lacks, the rank can be started again.
 type start struct {
 	lacks  progress
-	stuck  string       // processes of the failed rank that cannot be killed
-	wanted wire.Respawn // order to start it
+	stuck  string       // describes processes of the failed rank that survived SIGKILL; "" means none
+	wanted wire.Respawn // newest order to start the rank again
 }
 
-// nodeEvent handles an event of the ranks of this node.
+// nodeEvent handles an event that concerns this node, or its links to the parent and children.
 func (m *Machine) nodeEvent(ev Event) {
 	n := &m.node
 	switch ev := ev.(type) {
@@ -105,7 +106,8 @@ func (m *Machine) nodeEvent(ev Event) {
 
 func (m *Machine) startOf(rank job.Slot) *start { return &m.node.starts[m.below.Own.Index(rank)] }
 
-// forget makes all that waits for a rank of this node wait for its next start.
+// forget discards the state of a rank of this node that has ended. Agents that wait for the rank then wait for its next
+// start.
 func (m *Machine) forget(rank job.Slot) {
 	p := m.below.Own.Of(rank)
 	p.Restart(p.Start())
@@ -114,7 +116,7 @@ func (m *Machine) forget(rank job.Slot) {
 
 func failedStart() start { return start{lacks: failed | unfenced | undrained | unordered} }
 
-// raise applies a floor. It tells the floor to the ranks of this node and to the children.
+// raise applies a floor, and sends it to the ranks of this node and to the children.
 func (m *Machine) raise(floor wire.Floor) {
 	if m.period == ending || !m.floors.Take(floor.Serial) {
 		return
@@ -142,7 +144,8 @@ func (m *Machine) awake() {
 	}
 }
 
-// respawn orders ranks of this subtree to start again.
+// respawn handles an order to start ranks of this subtree again. The ranks of this node start when they are fenced and
+// drained.
 func (m *Machine) respawn(order wire.Respawn) {
 	n, span := &m.node, Span{order.First, order.Count}
 	if n.stage == nodeRecalled && order.Count == m.below.Layout.Ranks() {
@@ -169,7 +172,7 @@ func (m *Machine) respawn(order wire.Respawn) {
 	}
 }
 
-// recall ends all ranks of this subtree. They are started again.
+// recall handles an order to end all ranks of this subtree, which are restarted later.
 func (m *Machine) recall(order wire.Recall) {
 	n := &m.node
 	if m.period == ending || order.Serial <= n.recall {
@@ -196,7 +199,8 @@ func (m *Machine) recall(order wire.Recall) {
 
 func (n *node) become(s nodeStage) { n.stage = s }
 
-// recallAgain ends ranks that were being started when a Recall arrived. It returns false if there is no Recall.
+// recallAgain ends ranks that were being started when a Recall arrived. It returns false if no Recall is ending the
+// ranks of this node.
 func (m *Machine) recallAgain() bool {
 	if !m.Recalling() {
 		return false
@@ -210,8 +214,8 @@ func (m *Machine) recallAgain() bool {
 	return true
 }
 
-// continueRecall kills the ranks that remain when the grace of a Recall is over. When nothing of the ranks of this
-// subtree is left, it tells the parent.
+// continueRecall kills the processes of this node's ranks when all ranks have exited, or when the grace of a Recall is
+// over. When no process of any rank of the subtree is left, it tells the parent.
 func (m *Machine) continueRecall() {
 	n := &m.node
 	if m.period == ending || n.stage == nodeRuns || n.stage == nodeRecalled || n.stage == nodeStuck {
@@ -226,7 +230,7 @@ func (m *Machine) continueRecall() {
 		m.do(Wake{n.killAt})
 	}
 	if n.stage != nodeEmpty || m.below.Own.Undrained > 0 || n.fences > 0 {
-		return // a fence that is not over would kill a new start
+		return // a Fence in progress would also kill the processes of a new start
 	}
 	for l := range subtree.Link(m.below.Children()) {
 		if !m.below.Ended(l) && *m.recalledBy(l) < n.recall {
@@ -240,7 +244,7 @@ func (m *Machine) continueRecall() {
 	m.tellRecalled("")
 }
 
-// emptied handles the end of an EmptyNode.
+// emptied handles the completion of an EmptyNode. left describes the processes that survived SIGKILL.
 func (m *Machine) emptied(left string) {
 	switch n := &m.node; {
 	case m.period == ending || n.stage != nodeEmptying:
@@ -254,7 +258,8 @@ func (m *Machine) emptied(left string) {
 	}
 }
 
-// tellRecalled says that nothing of this subtree's ranks is left, or why some processes cannot be ended.
+// tellRecalled tells the parent that no process of this subtree's ranks is left. If some processes cannot be killed,
+// why contains the reason. At the root, it tells the Director.
 func (m *Machine) tellRecalled(why string) {
 	if m.below.Root {
 		m.decide(m.root.director.Recalled(m.node.recall, why))
@@ -283,7 +288,7 @@ func (m *Machine) recalledBy(l subtree.Link) *uint32 {
 	return &n.children[l]
 }
 
-// continueRestarts confirms floors, and starts failed ranks of which nothing is left.
+// continueRestarts confirms floors, and starts the failed ranks that are fenced, drained and ordered to start.
 func (m *Machine) continueRestarts() {
 	if serial, news := m.floors.News(); news {
 		if m.below.Root {
@@ -313,11 +318,11 @@ func (m *Machine) continueRestarts() {
 	}
 }
 
-// codeStuck is the exit code for a rank that cannot be restarted because its old processes cannot be killed.
+// codeStuck is the exit code of a rank that cannot be restarted because its old processes survived SIGKILL.
 const codeStuck = 125
 
-// sendRespawned tells the root that a rank runs. If all ranks of this node were ordered to start together, it waits for
-// the last of them.
+// sendRespawned reports to the root that a rank runs or could not be started. If all ranks of this node were ordered to
+// start together, it reports only once that they run, when the last of them runs.
 func (m *Machine) sendRespawned(msg wire.Respawned) {
 	n := &m.node
 	if msg.Code == 0 && n.starting > 0 && msg.Serial == n.serial {
@@ -329,8 +334,9 @@ func (m *Machine) sendRespawned(msg wire.Respawned) {
 	m.send(subtree.Up, msg)
 }
 
-// Rests reports whether this agent waits for the root because its ranks may be restarted. It is called when no process
-// of this node runs. An agent rests if a child's subtree rests or may start ranks, or if it is not the root.
+// Rests reports whether this agent must not exit yet, because ranks of its subtree may be restarted. It is called when
+// no rank of this node runs. The root rests as long as a child has not ended. Every other agent rests until the job
+// ends.
 func (m *Machine) Rests() bool {
 	if m.period != alive || !m.policy.Restarts() {
 		return false
@@ -348,8 +354,8 @@ func (m *Machine) childrenLeft() (left []subtree.Link) {
 	return left
 }
 
-// rest tells the parent that nothing of this subtree runs, if that is so. At the root, the job ends then, unless a
-// restart is under way.
+// rest tells the parent that no rank of this subtree runs, if the subtrees of all children rest too. At the root, it
+// ends the job instead, unless a restart is under way or an abort is pending.
 func (m *Machine) rest() {
 	if !m.Rests() || slices.ContainsFunc(m.childrenLeft(), func(l subtree.Link) bool { return !m.below.Resting(l) }) {
 		return
@@ -367,7 +373,8 @@ func (m *Machine) rest() {
 	}
 }
 
-// takeOver sets the state of an agent that replaces a lost one: all orders before were for that one.
+// takeOver sets the state of an agent that replaces a lost one. Only the lost agent has received the earlier floors and
+// Recalls.
 func (m *Machine) takeOver(s wire.Standing) {
 	m.floors.Take(s.Serial)
 	m.floors.Here()

@@ -10,74 +10,81 @@ import (
 	"ibrun/internal/job"
 )
 
-// Causes of losses that nothing of the lost host has reported.
+// Causes of the loss of an agent whose host does not answer.
 const (
 	HostSilent = "its host has not answered for 10 s"
-	HostLost   = "its host has not answered for 7 s" // in a job that restarts ranks
+	HostLost   = "its host has not answered for 7 s" // of a child, in a job that restarts ranks
 )
 
-// The times of the failure detector and of agents that it has given up.
+// Times of the failure detector, and the times after which a lost agent has ended its ranks.
 const (
-	Heartbeat     = 2 * time.Second          // an idle link carries a heartbeat after this time
-	AgentTimeout  = 60 * time.Second         // an agent that is silent for this time is lost though its host answers
-	OrphanTimeout = 11500 * time.Millisecond // in a repaired tree, an agent waits this long for another parent
+	Heartbeat    = 2 * time.Second  // an agent sends a heartbeat over a link after this idle time
+	AgentTimeout = 60 * time.Second // an agent that is silent for this time is lost, even if its host answers
 
-	// ranksEnded is the time from the last frame of an agent's parent until the agent has killed its ranks. The agent
-	// looks each second from 10 s on. The last frames that the two have from each other differ by a heartbeat, and
-	// their clocks by at most a second.
+	// OrphanTimeout limits, in a job that restarts the ranks of lost nodes, the time that an agent waits for another
+	// parent. It is measured from the last frame of the old parent.
+	OrphanTimeout = 11500 * time.Millisecond
+
+	// ranksEnded is the maximum time from the last frame that the parent has received from a lost agent until that
+	// agent has killed its ranks. The agent kills them when its parent has been silent for 10 s, which it checks once
+	// a second. Parent and agent may have received their last frames from each other a Heartbeat apart. One more
+	// second allows for different clocks.
 	ranksEnded = 11*time.Second + Heartbeat + time.Second
-	// orphanEnded is the same in a repaired tree.
+	// orphanEnded is the same time in a job that repairs its tree.
 	orphanEnded = OrphanTimeout + Heartbeat + time.Second
-	// stoppedEnded is the time from the loss of an agent whose host answers until its reaper has ended it.
+	// stoppedEnded is the maximum time from the loss of an agent whose host answers until its reaper has ended it.
 	stoppedEnded = 15 * time.Second
 
-	// soon is the maximum time between two losses of a node after which a spare replaces the node.
+	// soon is the time within which the second loss of a node makes a spare replace it.
 	soon = time.Minute
 )
 
-// MaxReplaced is the maximum number of times that nodes are replaced. The numbers of reports and the positions in
-// output streams allow no more.
+// MaxReplaced is the maximum number of Replace orders of a job. The serial numbers of an agent's reports contain the
+// number of its Replace in the upper 16 bits.
 const MaxReplaced = 1<<16 - 1
 
-// UsesPMI is the reason why ranks that use PMI are not restarted alone.
+// UsesPMI is the text for the user if a job ends because a failed rank uses PMI.
 const UsesPMI = "it uses PMI, so it cannot be restarted alone; hint: --on-failure end, and start the job again"
 
 func isSilent(f wire.Fault) bool { return f.Cause == HostSilent || f.Cause == HostLost }
 
-// missing is a set of conditions for the restart of a lost node's ranks.
+// missing is a set of conditions of a place. The ranks of the node restart when neither unfencedNode nor unreadyAgent
+// is set.
 type missing uint8
 
 const (
-	unfencedNode missing = 1 << iota // old processes of the ranks may run
+	unfencedNode missing = 1 << iota // old processes of the ranks may still run
 	unreadyAgent                     // no new agent is ready
-	blindSweep                       // processes may run on a former host, of which a sweep does not tell
+	blindSweep                       // old processes may run on an earlier host of the node, which no sweep checks
 )
 
-// place is a node whose agent is lost and whose ranks are to be restarted. It ends when nothing is missing.
+// place is a node whose agent is lost and whose ranks are to be restarted. The Machine deletes it when no old process
+// can run any more and a new agent is ready.
 //
 //	lost --own host or spare: Replace--> ordered --Replaced--> ready ---+--> the Director restarts the ranks
-//	lost --a sweep has found nothing, or the time is over--> fenced ----+
-//	ordered --Replaced with a cause--> the next spare --none--> the ranks are lost, or the job ends
+//	lost --a sweep has left no process, or fenceAt has come--> fenced --+
+//	ordered --Replaced with a cause--> the next spare; without a spare the ranks are lost, or the job ends
 type place struct {
 	fault   wire.Fault
 	span    Span
 	lacks   missing
-	fenceAt time.Duration // time at which no old process can run any more, whatever a sweep says
-	number  uint32        // number of the newest Replace; 0 means none
+	fenceAt time.Duration // time after which no old process can run any more, even if no sweep has succeeded
+	number  uint32        // number of the newest Replace for this node; 0 means none
 }
 
-// nodeResponse says what the root does about the loss of a node.
+// nodeResponse is the reaction of the root to the loss of a node.
 type nodeResponse uint8
 
 const (
-	endsJob nodeResponse = iota
-	losesRanks
-	replacesNode
-	ignored
+	endsJob      nodeResponse = iota // the job ends
+	losesRanks                       // the job continues without the ranks of the node
+	replacesNode                     // the ranks of the node are restarted by a new agent
+	ignored                          // the loss of the node's ranks has been recorded before
 )
 
 // respond decides about the loss of a node with the ranks of span. repaired says that the parent of the lost agent has
-// adopted the agents below it. If the job ends, why is a reason in addition to the cause of the loss, or "".
+// adopted its children. If the job ends, why contains an additional reason or is empty. f.Cause is the cause of the
+// loss.
 func (m *Machine) respond(f wire.Fault, span Span, repaired bool) (r nodeResponse, why string) {
 	root, spares := &m.root, m.root.members.Spares.Len() > 0
 	adopts := m.policy.Agent == Continue
@@ -100,7 +107,7 @@ func (m *Machine) respond(f wire.Fault, span Span, repaired bool) (r nodeRespons
 	case m.policy.Rank == Restart && m.RestartsAll():
 		return losesRanks, ""
 	case Covers(m.losses.known, span.First) || Covers(m.losses.fresh, span.First):
-		return ignored, "" // another agent has reported it
+		return ignored, "" // another agent has reported the same loss
 	case m.policy.Rank == RestartAll || !root.pmi:
 		return replacesNode, ""
 	case root.repairAsked:
@@ -125,7 +132,7 @@ func (m *Machine) nodeLost(ev NodeLost) {
 	}
 }
 
-// endOfLost ends the job because of the loss of a node.
+// endOfLost ends the job because of the loss of a node, and sweeps the node. why is an additional reason or empty.
 func (m *Machine) endOfLost(f wire.Fault, why string) {
 	if why != "" {
 		f.Cause = Joined(f.Cause, why)
@@ -134,7 +141,8 @@ func (m *Machine) endOfLost(f wire.Fault, why string) {
 	m.sweepLost(f)
 }
 
-// loseNode handles a loss after which the job continues. The loss is still the reason for a failure of the job.
+// loseNode handles the loss of a node after which the job continues without its ranks. The loss is
+// recorded as a failure of the job. If all ranks are being restarted, the job ends instead.
 func (m *Machine) loseNode(f wire.Fault) {
 	if m.RestartsAll() && m.period != ending {
 		m.endOfLost(f, "all ranks were about to start again")
@@ -146,13 +154,14 @@ func (m *Machine) loseNode(f wire.Fault) {
 		return
 	}
 	if first, count := m.below.Layout.SlotsOn(f.Node); count > 0 && !Covers(m.losses.fresh, first) {
-		m.losses.add(Span{first, count}) // its parent has kept the place
+		m.losses.add(Span{first, count}) // the lost agent's parent has kept the place and not reported these ranks
 	}
 }
 
-// replace restarts the ranks of a lost node. The node is swept, and a new agent is ordered on its own host when the
-// sweep has succeeded. If the host is silent, was lost before, or the tree is not repaired, a spare replaces it at
-// once.
+// replace restarts the ranks of a lost node. In a repaired tree, the node is swept first. If the sweep succeeds, a new
+// agent is started on the same host. If the host cannot be reached, a new agent is started on a spare. A spare is used
+// at once if the host is silent, if a spare is left and the node was also lost within the last minute, or if the tree
+// is not repaired.
 func (m *Machine) replace(f wire.Fault, span Span, ev NodeLost) {
 	r := &m.root
 	at, before := r.lostAt[f.Node]
@@ -170,12 +179,12 @@ func (m *Machine) replace(f wire.Fault, span Span, ev NodeLost) {
 	switch {
 	case !ev.Repaired, isSilent(f), before && m.now-at < soon && r.members.Spares.Len() > 0:
 		m.nextSpare(p)
-	case r.job.Launch.Contain: // the node is not swept
+	case r.job.Launch.Contain: // the kernel has killed the ranks, so no sweep is necessary
 		m.ownHost(p)
 	}
 }
 
-// openPlace opens the place of a lost node, and sweeps the node.
+// openPlace creates the place of a lost node, and sweeps the node.
 func (m *Machine) openPlace(f wire.Fault, span Span) *place {
 	silent, end := time.Duration(f.SilentMs)*time.Millisecond, ranksEnded
 	if m.policy.Agent == Continue {
@@ -198,8 +207,8 @@ func (m *Machine) openPlace(f wire.Fault, span Span) *place {
 	return p
 }
 
-// nextSpare orders an agent on the next spare. If there is none, the ranks are lost in a repaired tree, and the job ends
-// otherwise.
+// nextSpare orders an agent on the next spare. If no spare is left, the job continues without the ranks in a repaired
+// tree, and ends otherwise.
 func (m *Machine) nextSpare(p *place) {
 	node := p.fault.Node
 	spare, ok := m.root.members.TakeSpare(m.root.members.Original(node))
@@ -217,10 +226,10 @@ func (m *Machine) nextSpare(p *place) {
 	}
 }
 
-// ownHost orders an agent on the host of the lost one.
+// ownHost orders a new agent on the host of the lost agent.
 func (m *Machine) ownHost(p *place) { m.orderAgent(p, m.root.members.host(p.fault.Node)) }
 
-// orderAgent orders an agent for a place.
+// orderAgent orders a new agent for the place p on host.
 func (m *Machine) orderAgent(p *place, host job.Run) {
 	host.Ranks = p.span.Count
 	m.root.number++
@@ -230,7 +239,7 @@ func (m *Machine) orderAgent(p *place, host job.Run) {
 	}})
 }
 
-// placed handles the answer to a Replace.
+// placed handles the answer to a Replace at the root.
 func (m *Machine) placed(answer wire.Replaced) {
 	p := m.root.places[answer.Node]
 	switch {
@@ -248,7 +257,8 @@ func (m *Machine) placed(answer wire.Replaced) {
 	}
 }
 
-// found records that a condition is not missing any more. If none is missing, the ranks are restarted.
+// found clears a condition. If the node is fenced and a new agent is ready, it deletes the place, and the Director
+// restarts the ranks.
 func (m *Machine) found(p *place, condition missing) {
 	p.lacks &^= condition
 	if p.lacks&(unfencedNode|unreadyAgent) == 0 {
@@ -257,7 +267,7 @@ func (m *Machine) found(p *place, condition missing) {
 	}
 }
 
-// placeSwept handles the end of a sweep of a node that is replaced.
+// placeSwept handles the end of the sweep of a node whose ranks are to be restarted.
 func (m *Machine) placeSwept(p *place, ev NodeSwept) {
 	switch {
 	case ev.Left != "":
@@ -276,7 +286,7 @@ func (m *Machine) placeSwept(p *place, ev NodeSwept) {
 	}
 }
 
-// fencesDue records that nodes that could not be swept are fenced, because their agents have ended.
+// fencesDue marks nodes as fenced whose fenceAt has come. By that time the lost agents have ended their ranks.
 func (m *Machine) fencesDue() {
 	for _, node := range slices.Sorted(maps.Keys(m.root.places)) {
 		switch p := m.root.places[node]; {

@@ -9,29 +9,29 @@ import (
 	"ibrun/internal/job"
 )
 
-// root is the state of the machine that only the root uses.
+// root is the part of a Machine's state that only the root uses.
 type root struct {
 	job         *job.Job
 	host        string
 	members     Members
-	repairAsked bool // a job that uses PMI continues without the ranks of a lost node
+	repairAsked bool // as in Open
 	pmi         bool // ranks use PMI
 
 	director Director
-	faults   map[job.Slot]wire.Fault         // the last failure of ranks that are restarted, by their first rank
-	abort    wire.Fault                      // an abort that may be the consequence of a failure after which all ranks restart
-	places   map[job.NodeIndex]*place        // nodes that are replaced
+	faults   map[job.Slot]wire.Fault         // newest failure of restarted ranks, by their first rank
+	abort    wire.Fault                      // abort that ends the job at abortAt, unless all ranks are restarted
+	places   map[job.NodeIndex]*place        // lost nodes whose ranks are to be restarted
 	number   uint32                          // number of the newest Replace
-	lostAt   map[job.NodeIndex]time.Duration // time of the last loss of each node that was replaced
+	lostAt   map[job.NodeIndex]time.Duration // time of the last loss of each replaced node
 	sweeps   sweeps
-	abortAt  time.Duration // time at which abort ends the job; 0 means that there is none
+	abortAt  time.Duration // time at which abort ends the job; 0 means that no abort is pending
 }
 
-// abortPatience is how long an abort waits for the failure of which it may be a consequence. MPI libraries abort when a
-// peer has died.
+// abortPatience is the time that the root waits after an abort for the failure that may have caused it. MPI libraries
+// abort when a peer has died.
 const abortPatience = 300 * time.Millisecond
 
-// openRoot starts the machine of the root.
+// openRoot initializes the root's part of the machine.
 func (m *Machine) openRoot(ev Open) {
 	m.root = root{
 		job: ev.Job, host: ev.Host, members: ev.Members, repairAsked: ev.RepairAsked, director: newDirector(ev.Limit),
@@ -40,7 +40,7 @@ func (m *Machine) openRoot(ev Open) {
 	}
 }
 
-// rootEvent handles an event of the root.
+// rootEvent handles an event that only the root uses.
 func (m *Machine) rootEvent(ev Event) {
 	r := &m.root
 	switch ev := ev.(type) {
@@ -75,8 +75,8 @@ func (m *Machine) rootEvent(ev Event) {
 	}
 }
 
-// restartAll restarts all ranks because the ranks of have failed or one of them asks for it. fenced is as in
-// Director.Failed.
+// restartAll restarts all ranks because the ranks of have failed, or because one of them asks for a restart. It ends
+// the job instead if spawned jobs run or some ranks are lost for good. fenced is as in Director.Failed.
 func (m *Machine) restartAll(f wire.Fault, of Span, fenced, spawned bool) {
 	r := &m.root
 	r.faults[of.First] = f
@@ -92,7 +92,7 @@ func (m *Machine) restartAll(f wire.Fault, of Span, fenced, spawned bool) {
 	}
 }
 
-// decide carries out the decisions of the director.
+// decide carries out decisions of the Director.
 func (m *Machine) decide(decisions []Decision) {
 	for _, d := range decisions {
 		switch d.Do {
@@ -110,7 +110,7 @@ func (m *Machine) decide(decisions []Decision) {
 	}
 }
 
-// giveUp ends the job because failed ranks cannot be restarted.
+// giveUp ends the job because the failed ranks of cannot be restarted for the reason why.
 func (m *Machine) giveUp(of Span, why string) {
 	f := m.root.faults[of.First]
 	if f.What != wire.FaultFork {
@@ -119,7 +119,7 @@ func (m *Machine) giveUp(of Span, why string) {
 	m.endJob(f)
 }
 
-// Joined returns a cause that consists of two parts.
+// Joined returns the cause "a; b", or b if a is empty.
 func Joined(a, b string) string {
 	if a == "" {
 		return b
@@ -127,7 +127,7 @@ func Joined(a, b string) string {
 	return a + "; " + b
 }
 
-// respawned handles the result of a Respawn from a child's subtree.
+// respawned handles the result of a Respawn from a child's subtree. An agent other than the root forwards it.
 func (m *Machine) respawned(msg wire.Respawned) {
 	switch {
 	case !m.below.Root:
@@ -153,13 +153,14 @@ func (m *Machine) endJob(f wire.Fault) {
 	m.do(EndJob{f})
 }
 
-// notice tells the user something about a host.
+// notice shows the user a message about a host.
 func (m *Machine) notice(host, text string) { m.do(Notice{rankwire.Notice{Host: host, Text: text}}) }
 
 // Members returns the root's record of the nodes that take part.
 func (m *Machine) Members() *Members { return &m.root.members }
 
-// abortDue ends the job because of an abort that no failure explains.
+// abortDue ends the job because of an abort if abortPatience has passed and no failure has caused a restart of all
+// ranks.
 func (m *Machine) abortDue() {
 	switch r := &m.root; {
 	case r.abortAt == 0:

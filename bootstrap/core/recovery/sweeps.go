@@ -9,51 +9,53 @@ import (
 	"ibrun/internal/plain"
 )
 
-// The root sweeps each node whose agent has not reported how its ranks ended: it kills the processes that are left
-// there, by a session of its own, because reaper and agent may have been killed at the same time
-// (docs/dev/decisions/0022-containment.md).
+// The root sweeps nodes whose agents have not reported how their ranks ended. For each node it opens a separate session
+// and kills the remaining processes of the job, because the reaper and the agent of the node may have been killed at
+// the same time (docs/dev/decisions/0022-containment.md).
 const (
-	minSweepPatience    = 5 * time.Second        // minimum time that a session and its sweep may take
-	silentSweepPatience = 2 * time.Second        // the same for a host that has not answered
-	sweepSlack          = 500 * time.Millisecond // for the driver to report that the time is over
-	maxSweeping         = 16                     // sessions at the same time
-	maxSwept            = 64                     // nodes that are swept because an agent above them was lost
-	orphanGrace         = 2 * time.Second        // maximum grace of ranks whose agent is ending them meanwhile
+	minSweepPatience    = 5 * time.Second        // least time limit of a session and its sweep
+	silentSweepPatience = 2 * time.Second        // time limit if the host has not answered before
+	sweepSlack          = 500 * time.Millisecond // additional time for the driver to report that the limit has passed
+	maxSweeping         = 16                     // maximum number of sessions at the same time
+	maxSwept            = 64                     // maximum number of swept nodes, if agents above them were lost
+	orphanGrace         = 2 * time.Second        // maximum grace of the ranks that a sweep finds
 )
 
-// sweepBelow says whether agents below lost agents may be lost, whose nodes are then swept at the end of the job.
+// sweepBelow says whether agents below lost agents may be lost as well. The root sweeps their nodes at the end of the
+// job.
 type sweepBelow uint8
 
 const (
-	noneBelow   sweepBelow = iota
-	lostBelow              // they were lost with an agent
-	silentBelow            // they have not reported in time
-	sweptBelow             // their nodes are being swept
+	noneBelow   sweepBelow = iota // no such agent may be lost
+	lostBelow                     // agents were lost with an agent above them
+	silentBelow                   // children have not reported in time
+	sweptBelow                    // sweeps of the nodes of these agents have been requested
 )
 
 // sweeps is the root's record of the nodes that it sweeps.
 type sweeps struct {
-	known   map[job.NodeIndex]bool
-	queue   []SweepNode
-	running map[job.NodeIndex]bool
+	known   map[job.NodeIndex]bool // nodes whose sweep has been requested
+	queue   []SweepNode            // sweeps that have not started, oldest first
+	running map[job.NodeIndex]bool // nodes that are being swept
 	below   sweepBelow
-	until   time.Duration // the end of the job does not wait for sweeps any longer
-	session time.Duration // how long a session is expected to take
+	until   time.Duration // time until which the end of the job waits for sweeps
+	session time.Duration // expected duration of the start of a remote session
 }
 
-// Patience returns how long to wait for something that took the time before when it was done first: twice that time,
-// but at least least. The result is at most 15 s if least is less.
+// Patience returns the time to wait for an operation whose previous run has taken the time before. The result is twice
+// that time, but at most 15 s and at least least.
 func Patience(least, before time.Duration) time.Duration {
 	return max(least, min(2*before, 15*time.Second))
 }
 
-// sweepLost sweeps the node of a lost agent. An agent that reports its own loss ends its ranks itself.
+// sweepLost sweeps the node of a lost agent. It does nothing if the agent has reported its own loss, because such an
+// agent ends its ranks itself.
 func (m *Machine) sweepLost(f wire.Fault) {
 	s, how := &m.root.sweeps, m.root.job.Launch
 	switch {
 	case f.Host == f.Parent:
 		return
-	case how.Contain: // the kernel has killed the processes, and a session would not see them
+	case how.Contain: // the kernel has killed the processes, and a session could not see them
 		return
 	case how.StartBarrier && !m.root.director.open: // no rank has started
 		return
@@ -70,7 +72,7 @@ func (m *Machine) sweepLost(f wire.Fault) {
 
 func (s *sweeps) becomeBelow(b sweepBelow) { s.below = max(s.below, b) }
 
-// sweepNode sweeps a node once, when there is room.
+// sweepNode sweeps a node, unless it was swept before. The sweep starts when fewer than maxSweeping sweeps are running.
 func (m *Machine) sweepNode(index job.NodeIndex, patience time.Duration) {
 	s := &m.root.sweeps
 	if s.known[index] {
@@ -94,7 +96,7 @@ func (m *Machine) startSweeps() {
 	}
 }
 
-// swept handles the end of a sweep. Unless the node is replaced, the user is told what was found.
+// swept handles the end of a sweep. It tells the user what was found, unless the ranks of the node are to be restarted.
 func (m *Machine) swept(ev NodeSwept) {
 	delete(m.root.sweeps.running, ev.Index)
 	if p := m.root.places[ev.Index]; p != nil && m.period == alive {
@@ -117,8 +119,8 @@ func (m *Machine) swept(ev NodeSwept) {
 	m.startSweeps()
 }
 
-// sweepRest sweeps the nodes whose ranks are lost with an agent above them. ends tells how all ranks of the job have
-// ended. If the time for sweeps is over, the user is told so.
+// sweepRest sweeps the nodes whose ranks are lost with an agent above them. ends contains the exit statuses of the
+// ranks. If sweeps have not ended in time, it tells the user.
 func (m *Machine) sweepRest(ends []job.StatusRun) {
 	s := &m.root.sweeps
 	patience := Patience(minSweepPatience, s.session)
@@ -151,7 +153,7 @@ func (m *Machine) sweepRest(ends []job.StatusRun) {
 	}
 }
 
-// Swept reports whether the end of the job does not wait for sweeps.
+// Swept reports whether all sweeps have ended or their time has passed, so that the job may end.
 func (m *Machine) Swept() bool {
 	s := &m.root.sweeps
 	return len(s.running)+len(s.queue) == 0 || m.now >= s.until
