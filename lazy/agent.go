@@ -11,7 +11,8 @@ import (
 
 // Answered handles the agent's answer to Resolver.AskBlock. rank and fresh are those of the question. encoded is the
 // encoded block; if there is none, failure is ErrEnded, ErrFailed or ErrRank. Answered resolves every waiting peer of
-// the node whose address the block has. For the remaining peers it asks again.
+// the node whose address the block has, and reports failure to the peer with the given rank. The remaining peers keep
+// waiting. Their questions are sent again, except fresh ones, which the agent still has to answer.
 func (t *Table) Answered(rank uint32, fresh bool, encoded []byte, failure error) {
 	t.fmu.Lock()
 	defer t.fmu.Unlock()
@@ -116,8 +117,8 @@ func (t *Table) AnsweredSecondary(rank uint32, encoded []byte, failure error) {
 	}
 }
 
-// Restarted says that a rank counts from an epoch on. Known: the program knows of it, since it has
-// joined the job afterwards.
+// Restarted records that a rank was restarted and that epoch is its lowest valid epoch from now on. known is set if the
+// program has joined the job after the restart and so knows about it.
 func (t *Table) Restarted(rank uint32, epoch uint16, known bool) {
 	t.fmu.Lock()
 	defer t.fmu.Unlock()
@@ -133,9 +134,9 @@ func (t *Table) Restarted(rank uint32, epoch uint16, known bool) {
 	}
 }
 
-// Resized takes a layout with fewer or more nodes at its end. What is known of all other ranks
-// stays. Ranks that have left are forgotten, but for messages that wait to be received. Start is
-// that of ranks that come: above 0 if others had their numbers before.
+// Resized sets a new layout, which has fewer or more nodes at its end. The state of all ranks that remain is kept.
+// Ranks that have left are forgotten, except for messages that wait to be received. start is the number of restarts of
+// ranks that are added. It is greater than 0 if other ranks have had their numbers before.
 func (t *Table) Resized(l job.Layout, start uint8) {
 	t.fmu.Lock()
 	defer t.fmu.Unlock()
@@ -151,8 +152,7 @@ func (t *Table) Resized(l job.Layout, start uint8) {
 	}
 }
 
-// forget drops all that is known of ranks that a layout does not have; the caller holds the lock of
-// remote peers.
+// forget drops the state of all ranks that are not in the layout. The caller holds the lock of remote peers.
 func (t *Table) forget(l job.Layout) {
 	t.mu.Lock()
 	var left []*remotePeer
@@ -180,7 +180,7 @@ func (t *Table) forget(l job.Layout) {
 	t.openReady()
 }
 
-// discard drops the messages of a peer that were not received.
+// discard drops the queued messages of a peer.
 func (b *inbox) discard(from uint32) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -88,8 +88,9 @@ func (t *Table) sent(m []byte) {
 
 // Recv waits for the next message from any rank. If no message is queued, it returns each of these errors once: a
 // *PeerError if messages to a rank were lost, because it did not answer for 30 s or because the device failed; a
-// *PeerError for each call of Failed; and a *RestartError for each rank that was restarted. Lost messages are an error
-// of Recv because the rank may wait for them forever, and this rank for its reply.
+// *PeerError for each call of Failed; and a *RestartError for each rank that was restarted. It returns the
+// *RestartError before the first message from the restarted rank, too. Lost messages are an error of Recv because the
+// rank may wait for them forever, and this rank for its reply.
 func (t *Table) Recv(ctx context.Context) (Message, error) { return t.in.take(ctx, 0, true) }
 
 // Failed records that a rank has failed in a job that continues after failures. One call of Recv that finds no message
@@ -100,7 +101,8 @@ func (t *Table) Failed(rank uint32) { t.in.failed(t.about(rank, ErrFailed)) }
 func (t *Table) Acknowledge() { t.in.acknowledge() }
 
 // RecvFrom waits for the next message from one rank. If that rank has ended or cannot be reached any more, RecvFrom
-// returns a *PeerError after all messages that have arrived from it.
+// returns a *PeerError after all messages that have arrived from it. Like Recv, it returns a *RestartError once for
+// each rank that was restarted.
 func (t *Table) RecvFrom(ctx context.Context, rank uint32) (Message, error) {
 	if err := t.check(rank, nil); err != nil {
 		return Message{}, err
@@ -201,7 +203,8 @@ func (t *Table) Close() error {
 	return err
 }
 
-// Restarts acknowledges all restarts: Recv does not fail for them any more.
+// Restarts acknowledges all restarts: Send and Recv do not return errors for them any more. It drops the messages that
+// the restarted ranks have sent before.
 func (t *Table) Restarts() {
 	t.in.mu.Lock()
 	defer t.in.mu.Unlock()

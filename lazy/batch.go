@@ -7,7 +7,8 @@ import (
 	"ibrun/lazy/peer"
 )
 
-// transmit seals a packet. It is sent with those that follow it, by post.
+// transmit seals a packet and adds it to the batch that post sends. If the packet does not fit the batch, transmit
+// calls post first.
 func (t *Table) transmit(f *remotePeer, e *peer.Effect) {
 	o := &t.out
 	size := len(e.Body) + fabric.Overhead
@@ -28,7 +29,7 @@ func (t *Table) transmit(f *remotePeer, e *peer.Effect) {
 	}
 }
 
-// post sends what transmit has sealed.
+// post sends the batch of packets that transmit has sealed.
 func (t *Table) post() {
 	o := &t.out
 	if o.count == 0 {

@@ -6,17 +6,16 @@ import (
 	"ibrun/lazy/peer"
 )
 
-// bundleShare of a packet is the most that a message has which waits for others.
+// bundleShare limits the messages that wait in a bundle: each fills at most 1/bundleShare of a packet.
 const bundleShare = 4
 
-// joins reports whether a message can be added to the bundle, or begins one; the caller holds the
-// lock.
+// joins reports whether m can be added to the bundle or can start one. The caller holds the lock of remote peers.
 func (f *remotePeer) joins(m []byte) bool {
 	most := f.peer.Packet()
 	return f.t.cfg.Bundle > 0 && len(m) <= most/bundleShare && len(f.bundle.body)+peer.BundledHead+len(m) <= most
 }
 
-// join adds a message to the bundle, which leaves if another one like it would not fit.
+// join adds m to the bundle. If another message of the same length would not fit, join sends the bundle.
 func (f *remotePeer) join(m []byte) {
 	b := &f.bundle
 	if b.body == nil {
@@ -34,7 +33,7 @@ func (f *remotePeer) join(m []byte) {
 	}
 }
 
-// wait sets the timer, unless it runs.
+// wait starts the timer, which calls due after d, unless the timer is running.
 func (b *bundle) wait(d time.Duration, due func()) {
 	switch {
 	case b.armed:
@@ -47,7 +46,8 @@ func (b *bundle) wait(d time.Duration, due func()) {
 	b.armed = true
 }
 
-// bundleDue is the timer: it runs on for a bundle that came after the one that it was set for.
+// bundleDue is called when the timer of the bundle expires. If the current bundle was started after the timer,
+// bundleDue starts the timer again for the rest of the time.
 func (f *remotePeer) bundleDue() {
 	f.t.fmu.Lock()
 	defer f.t.fmu.Unlock()
@@ -63,7 +63,7 @@ func (f *remotePeer) bundleDue() {
 	f.unbundle()
 }
 
-// unbundle sends the bundle, if there is one; the caller holds the lock.
+// unbundle sends the bundle, if there is one. The caller holds the lock of remote peers.
 func (f *remotePeer) unbundle() {
 	b := &f.bundle
 	if len(b.body) == 0 {

@@ -16,21 +16,20 @@ type streamDriver struct {
 	from uint32
 	in   *inbox
 	turn *poll.Turn
-	conn net.Conn // nil: who reads cannot be woken, so only the goroutine may
+	conn net.Conn // nil if a blocked Read cannot be interrupted; then only the goroutine of the stream reads
 
-	mu    sync.Mutex // of the deadline
-	woken bool       // Wake has set it
+	mu    sync.Mutex // protects woken and the read deadline
+	woken bool       // Wake has set the read deadline
 
-	// of whose turn it is
+	// The owner of turn uses these fields.
 	r     *reader
 	batch [][]byte
 	came  uint64
 	err   error
 }
 
-// receive reads messages into the inbox until the stream ends, and says why:
-// io.EOF if it ended between two messages, errEndMark if it may go on later. Came is how many they
-// were.
+// receive reads messages into the inbox until the stream ends. It returns the number of messages and the reason: io.EOF
+// if the stream has ended between two messages, or errEndMark if it may be used again later.
 func (s *stream) receive(from uint32, in *inbox, memory *bufferPool) (came uint64, err error) {
 	d := &streamDriver{s: s, from: from, in: in, turn: poll.NewTurn(), r: newReader(s.conn, memory)}
 	defer d.r.end()
@@ -57,7 +56,7 @@ func (s *stream) receive(from uint32, in *inbox, memory *bufferPool) (came uint6
 	return d.came, s.cause()
 }
 
-// read reads some messages; the caller has the turn.
+// read reads some messages. The caller has the turn.
 func (d *streamDriver) read() {
 	d.batch, d.err = d.r.next(d.batch[:0])
 	d.in.putAll(d.from, d.batch, d.s.start, d)
@@ -70,7 +69,8 @@ func (d *streamDriver) read() {
 
 func (d *streamDriver) Turn() *poll.Turn { return d.turn }
 
-// Drive reads some messages in the caller's goroutine. What ends the stream is its own goroutine's.
+// Drive reads some messages in the goroutine of the caller. If the stream has ended, Drive passes the turn to the
+// goroutine of the stream, which handles the end.
 func (d *streamDriver) Drive() {
 	if d.read(); d.err != nil {
 		d.turn.Pass()
@@ -79,15 +79,15 @@ func (d *streamDriver) Drive() {
 	d.turn.Leave()
 }
 
-// Wake makes a Drive that is under way, or the next one, return.
+// Wake makes the current Drive, or the next one, return.
 func (d *streamDriver) Wake() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.woken = true
-	_ = d.conn.SetReadDeadline(time.Unix(1, 0)) // fails if it is closed, which wakes too
+	_ = d.conn.SetReadDeadline(time.Unix(1, 0)) // fails if conn is closed, and then Drive returns, too
 }
 
-// slept takes a deadline back that Wake has set. One of the fabric's ends the stream.
+// slept removes the read deadline that Wake has set. A deadline that the fabric has set ends the stream.
 func (d *streamDriver) slept() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

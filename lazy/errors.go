@@ -43,11 +43,11 @@ func (e *PeerError) Error() string { return fmt.Sprintf("rank %d: %v", e.Rank, e
 // Unwrap returns the cause.
 func (e *PeerError) Unwrap() error { return e.Err }
 
-// RestartError says that a rank was restarted. What was sent to its old start and was not
-// acknowledged is lost.
+// RestartError reports that a rank was restarted. Messages that were sent to it before the restart and not acknowledged
+// are lost.
 type RestartError struct {
-	Rank     int // as the user counts
-	Restarts int // of that rank, so far
+	Rank     int // rank that was restarted, not its slot
+	Restarts int // number of restarts of that rank so far
 }
 
 func (e *RestartError) Error() string {
@@ -66,7 +66,7 @@ func ended(err error) error {
 	return err
 }
 
-// isReset reports whether the other side of a socket is gone.
+// isReset reports whether err means that the other side has closed the socket.
 func isReset(err error) bool {
 	return errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE) || errors.Is(err, io.ErrUnexpectedEOF)
 }

@@ -7,9 +7,8 @@ import (
 	"ibrun/lazy/peer"
 )
 
-// Flush waits until all that was sent has been acknowledged or, on streams,
-// handed to the kernel. The error names the ranks that messages may not have
-// reached.
+// Flush waits until all sent messages have been acknowledged or, on streams, written to the kernel. Its error contains
+// a *PeerError or *RestartError for each rank to which messages may have been lost.
 func (t *Table) Flush(ctx context.Context) error {
 	fars := t.remotePeers()
 	for _, f := range fars {
@@ -22,7 +21,7 @@ func (t *Table) Flush(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// hurry asks the peer for the acknowledgement that it holds back, if so.
+// hurry sends the bundle, and asks the peer for an acknowledgement that the peer may be delaying.
 func (f *remotePeer) hurry() {
 	f.t.fmu.Lock()
 	defer f.t.fmu.Unlock()

@@ -5,25 +5,26 @@ import (
 	"errors"
 )
 
-// MaxMessage is the length of the longest message in bytes.
+// MaxMessage is the maximum length of a message in bytes.
 const MaxMessage = 1<<31 - 1
 
-// endMark stands where a length would, as the last word of one direction.
+// endMark is written in place of a length. It ends one direction of a stream.
 const endMark = ^uint32(0)
 
 var errEndMark = errors.New("the other side goes back to datagrams")
 
 const (
-	// smallMessage is copied behind its head: that is cheaper than a write of two pieces.
+	// smallMessage is the maximum length in bytes of a message that is copied behind its head. For such a message,
+	// the copy costs less than a write of two buffers.
 	smallMessage = 4 << 10
-	// shortHead is the head of a small message, alignedHead that of a longer one.
+	// shortHead and alignedHead are the sizes in bytes of the heads of small and of longer messages.
 	shortHead   = 4
 	alignedHead = 64
 )
 
-// headBytes is the size of a message's head: its length in four bytes, big-endian, and behind that
-// of a longer message zeroes up to a cache line. The kernel copies from and to memory of a user
-// whose offset within a line differs from that of its own at half the rate (decision 0041).
+// headBytes returns the size in bytes of the head of a message: its length in four bytes, big-endian. For a longer
+// message, zeros follow up to the size of a cache line. The kernel copies at half the rate if the buffers of the kernel
+// and of the process have different offsets within a cache line (decision 0041).
 func headBytes(size int) int {
 	if size <= smallMessage {
 		return shortHead
@@ -31,7 +32,7 @@ func headBytes(size int) int {
 	return alignedHead
 }
 
-// appendHead appends the head of a message.
+// appendHead appends the head of a message of size bytes.
 func appendHead(b []byte, size int) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(size))
 	return append(b, make([]byte, headBytes(size)-shortHead)...)

@@ -14,26 +14,27 @@ import (
 // helloKind is the kind of the envelope that opens a stream in each direction.
 const helloKind = 15
 
-// helloTime is how long a stranger has to prove that it is none.
+// helloTime is the maximum time in which the other side of a new stream has to prove its identity.
 const helloTime = 5 * time.Second
 
-// helloWaits is how many waits that time is made of. A process that was stopped finds only the
-// wait that it was in passed when it goes on, and what came meanwhile in the next one.
+// helloWaits is the number of equal parts of helloTime that receiveHello waits for, one after the other. If this
+// process was stopped for a long time, only the current part has expired when it continues. It can read what has
+// arrived meanwhile in the next part.
 const helloWaits = 5
 
-// awaits reports whether the stream of a token is still wanted; the caller holds the lock of remote peers.
+// awaits reports whether the stream with the given token is still wanted. The caller holds the lock of remote peers.
 func (f *remotePeer) awaits(token peer.Token) bool {
 	return !f.t.stopped && !f.departed && f.peer.Awaits(token)
 }
 
-// A peer that hangs up before it has heard which rank dials may be crowded by strangers. It
-// is dialled again after firstPause, then after twice that, and so on.
+// A peer hangs up before it has received the hello if it has too many unauthenticated streams. It is dialed again after
+// firstPause. Each further pause is twice as long, up to lastPause.
 const (
 	firstPause = 10 * time.Millisecond
 	lastPause  = 500 * time.Millisecond
 )
 
-// connect dials a peer until both sides have proved themselves.
+// connect dials a peer until both sides have proved their identity.
 func (t *Table) connect(
 	ctx context.Context, f *remotePeer, to fabric.Tuple, offer []byte, token peer.Token,
 ) (fabric.Stream, error) {
@@ -63,7 +64,7 @@ func (t *Table) connect(
 	}
 }
 
-// prove shows the listener which rank dials, and takes its proof.
+// prove sends the proof of this rank to the listener, and checks the proof of the listener.
 func (t *Table) prove(s fabric.Stream, rank uint32, token peer.Token) error {
 	_ = s.SetDeadline(time.Now().Add(helloTime)) // if s is closed, the next call on s returns the error
 	if err := t.sendHello(s, rank, token); err != nil {
@@ -97,8 +98,8 @@ func (t *Table) receiveHello(s fabric.Stream) (fabric.Envelope, []byte, error) {
 	return e, body, err
 }
 
-// dialAddress is where a stream is dialled: by the network of the offer, whose address may have to
-// be asked for first.
+// dialAddress returns the address to dial for the stream with the given token, on the network of the offer. It waits
+// until the address is known or the stream is not wanted any more.
 func (f *remotePeer) dialAddress(ctx context.Context, token peer.Token) (to fabric.Tuple, err error) {
 	t := f.t
 	for {

@@ -10,46 +10,45 @@ import (
 	"ibrun/internal/poll"
 )
 
-// Message is one message as it came.
+// Message is a received message. From is the slot of the sender.
 type Message struct {
 	From uint32
-	Body []byte // the receiver's
+	Body []byte // owned by the receiver
 }
 
-// driver is what brings messages, and can be made to by a receiver who waits for them: a fabric, or
-// a stream.
+// driver reads messages from a fabric or a stream. A receiver that waits for messages can call Drive to read them in
+// its own goroutine while it holds Turn.
 type driver interface {
 	Turn() *poll.Turn
 	Drive()
 	Wake()
 }
 
-// drives is a receiver that drives.
+// drives is a receiver that is calling Drive. It waits for messages from the rank from, or from any rank.
 type drives struct {
 	d    driver
 	from uint32
 	any  bool
 }
 
-// inbox holds what has arrived and was not received yet, in the order of
-// arrival for all peers together and so for each.
+// inbox holds the messages that have arrived and have not been received yet, in their order of arrival.
 type inbox struct {
 	mu      sync.Mutex
 	first   *entry // oldest of all
 	last    *entry
 	from    map[uint32]*source
-	start   uint8     // of sources that are new here
-	waiting []*waiter // receivers, in the order in which they came
-	stream  bool      // the last message came by a stream
-	recent  driver    // which brought it; nil: none that a receiver may drive
+	start   uint8     // number of restarts of sources that are created here
+	waiting []*waiter // receivers that wait, in the order in which they came
+	stream  bool      // the last message arrived by a stream
+	recent  driver    // driver of that stream; nil if no receiver may drive it
 	driver  fabric.Driver
 	driving []drives
-	err     error   // no more will come
-	alarms  []error // of which no receiver has been told
+	err     error   // reason that no more messages will arrive, or nil
+	alarms  []error // errors that have not been returned to a receiver yet
 
-	failures []error         // of ranks that the program has not heard of or acknowledged
+	failures []error         // failures of ranks that were neither returned to a receiver nor acknowledged
 	restarts []*RestartError // restarts that have not been reported to the program yet
-	unheard  atomic.Int32    // how many they are, for those who send
+	unheard  atomic.Int32    // number of restarts, which senders read without the lock
 }
 
 // source is what one peer has in the inbox.
@@ -67,29 +66,29 @@ type source struct {
 
 type entry struct {
 	Message
-	start      uint8 // of the peer, which sent it
+	start      uint8 // number of restarts of the sender when it sent the message
 	prev, next *entry
 }
 
-// waiter is a receiver that found nothing.
+// waiter is a receiver that waits because no message was queued.
 type waiter struct {
 	from   uint32
 	any    bool
-	woken  chan struct{} // capacity 1: written once, by whoever gives it a message
+	woken  chan struct{} // capacity 1; one value is sent when the waiter is removed from inbox.waiting
 	got    *entry
 	source *source
 }
 
-// inboxLimit is what one peer may have in the inbox before its stream is no
-// longer read, in bytes. A single longer message is let in.
+// inboxLimit is the maximum number of bytes that one peer may have in the inbox. While it has more, its stream is not
+// read. A single longer message is accepted.
 const inboxLimit = 4 << 20
 
-// newInbox makes the inbox of a rank whose peers count from a start on. Its own messages have none.
+// newInbox returns an inbox for the rank own. start is the number of restarts of its peers.
 func newInbox(own uint32, start uint8) *inbox {
 	return &inbox{start: start, from: map[uint32]*source{own: {}}}
 }
 
-// source returns a peer's part; the caller holds the lock.
+// source returns the source of a peer. The caller holds the lock.
 func (b *inbox) source(from uint32) *source {
 	s := b.from[from]
 	if s == nil {
@@ -103,13 +102,13 @@ func (b *inbox) source(from uint32) *source {
 // when it sent the message. If the sender has been restarted more often since, put drops the message.
 func (b *inbox) put(m Message, start uint8) { b.putAll(m.From, [][]byte{m.Body}, start, nil) }
 
-// byStream notes how a message has come; the caller holds the lock.
+// byStream records whether a message has arrived by a stream. The caller holds the lock.
 func (b *inbox) byStream(from uint32, stream bool) {
 	s := b.source(from)
 	b.stream, s.stream, b.recent = stream, stream, s.driver
 }
 
-// putAll is put for messages in a row that a driver has brought: the receiver is woken once.
+// putAll is like put, for several messages of one peer that a driver has read. It wakes driving receivers once.
 func (b *inbox) putAll(from uint32, messages [][]byte, start uint8, by driver) {
 	if len(messages) == 0 {
 		return
@@ -126,7 +125,7 @@ func (b *inbox) putAll(from uint32, messages [][]byte, start uint8, by driver) {
 	b.wakeDrivers(from, by)
 }
 
-// arrived delivers a message out of the hands of whoever drives the fabric.
+// arrived delivers a message that has arrived as a datagram.
 func (b *inbox) arrived(m Message) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -135,11 +134,11 @@ func (b *inbox) arrived(m Message) {
 	b.wakeDrivers(m.From, b.driver)
 }
 
-// add gives a message to a waiter or to the queue; the caller holds the lock.
+// add passes a message to a waiting receiver or adds it to the queue. The caller holds the lock.
 func (b *inbox) add(m Message) {
 	s := b.source(m.From)
 	e := &entry{Message: m, start: s.start}
-	unknown := b.news(m.From) >= 0 // the program has to hear of the restart first
+	unknown := b.news(m.From) >= 0 // the restart must be reported to the program first
 	for i, w := range b.waiting {
 		if (w.any || w.from == m.From) && !unknown {
 			b.waiting = slices.Delete(b.waiting, i, i+1)
@@ -161,7 +160,7 @@ func (b *inbox) add(m Message) {
 	}
 }
 
-// full waits while a peer has more than its limit in the inbox.
+// full waits while a peer has more than inboxLimit bytes in the inbox. It returns early when done is closed.
 func (b *inbox) full(from uint32, done <-chan struct{}) {
 	b.mu.Lock()
 	s := b.source(from)
@@ -181,8 +180,8 @@ func (b *inbox) full(from uint32, done <-chan struct{}) {
 	b.mu.Unlock()
 }
 
-// take waits for a message from one peer, or from any. While it waits, it
-// drives the fabric if nobody else does.
+// take waits for a message from one peer, or from any. While it waits, it drives the fabric or a stream if no other
+// receiver does.
 func (b *inbox) take(ctx context.Context, from uint32, any bool) (Message, error) {
 	for {
 		b.mu.Lock()
@@ -217,8 +216,8 @@ func (b *inbox) take(ctx context.Context, from uint32, any bool) (Message, error
 	}
 }
 
-// drivenBy is what a receiver drives: the stream that the last message came by, or the fabric. A
-// message that comes by another way costs a wake-up. The turn is nil if there is nothing to drive.
+// drivenBy returns what a receiver should drive: the stream by which the last message arrived, or the fabric. A message
+// that arrives in another way costs a wake-up. turn is nil if there is nothing to drive.
 func (b *inbox) drivenBy(from uint32, any bool) (d driver, turn <-chan struct{}) {
 	stream := b.stream
 	d = b.recent
@@ -235,8 +234,8 @@ func (b *inbox) drivenBy(from uint32, any bool) (d driver, turn <-chan struct{})
 	return nil, nil
 }
 
-// drive brings messages in this goroutine, which has the driver's turn, until
-// something has arrived. The caller holds the lock, which this gives back.
+// drive lets e.d read messages in this goroutine, which has its turn, until some have arrived or Wake is called. The
+// caller holds the lock, which drive releases.
 func (b *inbox) drive(ctx context.Context, e drives) {
 	b.driving = append(b.driving, e)
 	b.mu.Unlock()
@@ -254,7 +253,8 @@ func (b *inbox) drive(ctx context.Context, e drives) {
 	b.mu.Unlock()
 }
 
-// readBy says who brings a peer's messages by a stream; nil: nobody any more.
+// readBy sets the driver of the stream by which messages of a peer arrive. d is nil if there is no such driver any
+// more.
 func (b *inbox) readBy(from uint32, d driver) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -265,8 +265,8 @@ func (b *inbox) readBy(from uint32, d driver) {
 	s.driver = d
 }
 
-// wakeDrivers lets receivers who drive look again, if what has come may be for them; the caller
-// holds the lock. Who has brought it looks anyway.
+// wakeDrivers wakes the driving receivers that may be waiting for a message of a peer, so that they check the inbox
+// again. by is the driver that has read the message; its receiver returns anyway. The caller holds the lock.
 func (b *inbox) wakeDrivers(from uint32, by driver) {
 	for _, e := range b.driving {
 		if e.d != by && (e.any || e.from == from) {
@@ -275,8 +275,8 @@ func (b *inbox) wakeDrivers(from uint32, by driver) {
 	}
 }
 
-// wait waits until somebody gives this receiver a message, or the turn. The
-// caller holds the lock, which this gives back.
+// wait waits until a message is passed to w, the turn of the driver becomes free, or ctx ends. If done is false, take
+// has to look again. The caller holds the lock, which wait releases.
 func (b *inbox) wait(ctx context.Context, w *waiter) (m Message, done bool, err error) {
 	b.waiting = append(b.waiting, w)
 	d, turn := b.drivenBy(w.from, w.any) // a fabric that opens later has its own goroutine
@@ -296,17 +296,17 @@ func (b *inbox) wait(ctx context.Context, w *waiter) (m Message, done bool, err 
 		if b.leave(w) {
 			return m, true, ctx.Err()
 		}
-		<-w.woken // a message is on its way; it must not be lost
+		<-w.woken // a message was passed to w and must not be lost
 	}
 	if w.got == nil {
-		return m, false, nil // why, take will see
+		return m, false, nil // take finds the reason
 	}
 	w.source.received(w.got)
 	return w.got.Message, true, nil
 }
 
-// over is why nothing will come any more, if so, or what a receiver must know
-// instead of waiting on.
+// over returns the error that a receiver must get instead of waiting, or nil. It returns each alarm, failure and
+// restart once. The caller holds the lock.
 func (b *inbox) over(from uint32, any bool) (err error) {
 	switch {
 	case b.err != nil:
@@ -325,7 +325,7 @@ func (b *inbox) over(from uint32, any bool) (err error) {
 	return b.source(from).err
 }
 
-// leave takes a waiter back; false if it has been served.
+// leave removes a waiter. It returns false if the waiter has been woken already.
 func (b *inbox) leave(w *waiter) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -350,7 +350,7 @@ func (b *inbox) oldest(from uint32, any bool) (*entry, *source) {
 	return s.queue[0], s
 }
 
-// remove takes a peer's oldest entry out; the caller holds the lock.
+// remove removes the oldest entry of a peer. The caller holds the lock.
 func (b *inbox) remove(e *entry, s *source) {
 	s.queue[0] = nil
 	if s.queue = s.queue[1:]; len(s.queue) == 0 {
@@ -379,8 +379,7 @@ func (s *source) received(e *entry) {
 	}
 }
 
-// news is where among the restarts that of a peer is, of which the program has not heard; -1:
-// nowhere.
+// news returns the index in restarts of the restart of a peer, or -1 if there is none that has not been reported yet.
 func (b *inbox) news(from uint32) int {
 	s := b.from[from]
 	if s == nil || s.news == nil {
@@ -389,8 +388,8 @@ func (b *inbox) news(from uint32) int {
 	return slices.Index(b.restarts, s.news)
 }
 
-// claim takes a restart from the list, and drops what is left of the old start. The caller holds
-// the lock.
+// claim removes a restart from the list, because it is being reported, and drops the messages that the peer has sent
+// before the restart. The caller holds the lock.
 func (b *inbox) claim(i int) *RestartError {
 	err := b.restarts[i]
 	b.restarts = slices.Delete(b.restarts, i, i+1)
@@ -409,7 +408,7 @@ func (b *inbox) claim(i int) *RestartError {
 	return err
 }
 
-// lose tells those who wait for one peer that it is gone; what it sent before
+// lose sets the error of a peer and wakes the receivers that wait for that peer only. Messages that have arrived before
 // can still be received.
 func (b *inbox) lose(from uint32, err error) {
 	b.mu.Lock()
@@ -418,8 +417,7 @@ func (b *inbox) lose(from uint32, err error) {
 	b.wake(func(w *waiter) bool { return !w.any && w.from == from })
 }
 
-// alarm tells one receiver, of those who take messages of any peer, the next to
-// find none.
+// alarm records an error for the next receiver of messages of any rank that finds none.
 func (b *inbox) alarm(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -427,7 +425,7 @@ func (b *inbox) alarm(err error) {
 	b.wakeFirst(true)
 }
 
-// failed does the same for the failure of a rank, unless it is acknowledged first.
+// failed is like alarm, for the failure of a rank. Unlike an alarm, the failure can be acknowledged.
 func (b *inbox) failed(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -435,7 +433,7 @@ func (b *inbox) failed(err error) {
 	b.wakeFirst(true)
 }
 
-// acknowledge takes back all failures that no receiver has been told of.
+// acknowledge discards all failures that no receiver has returned.
 func (b *inbox) acknowledge() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -453,7 +451,7 @@ func (b *inbox) wakeFirst(any bool) {
 	})
 }
 
-// regain takes lose back: the peer speaks again.
+// regain clears the error that lose has set, because the peer is connected again.
 func (b *inbox) regain(from uint32) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -462,7 +460,7 @@ func (b *inbox) regain(from uint32) {
 	}
 }
 
-// close ends the inbox: who waits gets err.
+// close closes the inbox. Waiting receivers return err.
 func (b *inbox) close(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

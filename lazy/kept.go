@@ -6,28 +6,29 @@ import (
 	"ibrun/fabric"
 )
 
-// keeper holds what was written to a stream and may not have arrived, so that it can go another
-// way. The stream's mu guards it.
+// keeper retains the messages that were written to a stream and may not have arrived, so that they can be sent again.
+// The mu of the stream protects it.
 type keeper struct {
 	conn  fabric.Confirmer
-	begun uint64 // messages whose writing has begun
+	begun uint64 // number of messages whose writing has begun
 	list  []keptMessage
-	buf   []byte // of those in the list, one behind the other
-	from  int    // where the first of them begins
+	buf   []byte // bytes of the messages in list, in the same order
+	from  int    // index in buf of the first message
 }
 
-// keptMessage is one message of the list.
+// keptMessage is one retained message.
 type keptMessage struct {
-	number uint64 // from 1
+	number uint64 // from 1, in the order of writing
 	size   int
-	end    uint64 // bytes written to the stream, this message included
+	end    uint64 // number of bytes written to the stream up to the end of this message
 }
 
-// keepLimit is the length in bytes from which a message is not copied before it is written: its
-// Write returns when it has been read, or its sender still has it.
+// keepLimit is the length in bytes from which a message is not copied before it is written. The Write of such a message
+// returns when the peer has read it, or the message is copied afterwards.
 const keepLimit = 64 << 10
 
-// begin counts a message that is about to be written, and keeps it. It returns its number.
+// begin counts a message that is about to be written, and returns its number. It retains m if m is shorter than
+// keepLimit.
 func (k *keeper) begin(m []byte) uint64 {
 	written, read := k.conn.Confirmed()
 	k.prune(read)
@@ -38,7 +39,7 @@ func (k *keeper) begin(m []byte) uint64 {
 	return k.begun
 }
 
-// add keeps the message that was begun last.
+// add retains the message with the number k.begun. end is its keptMessage.end.
 func (k *keeper) add(m []byte, end uint64) {
 	if k.from > 0 && len(k.buf)+len(m) > cap(k.buf) {
 		k.buf = append(k.buf[:0], k.buf[k.from:]...)
@@ -48,8 +49,8 @@ func (k *keeper) add(m []byte, end uint64) {
 	k.list = append(k.list, keptMessage{k.begun, len(m), end})
 }
 
-// wrote hears that the message that was begun last is written. If it was not kept, and the other
-// side is not known to have read all of it, it is kept now.
+// wrote records that the message with the number k.begun has been written. It retains m if begin did not and the peer
+// may not have read all of it.
 func (k *keeper) wrote(m []byte) {
 	if len(m) < keepLimit {
 		return
@@ -60,12 +61,12 @@ func (k *keeper) wrote(m []byte) {
 	}
 }
 
-// holds reports whether a message is kept.
+// holds reports whether the message with the given number is retained.
 func (k *keeper) holds(number uint64) bool {
 	return len(k.list) > 0 && k.list[0].number <= number && number <= k.list[len(k.list)-1].number
 }
 
-// prune forgets what has arrived.
+// prune drops the messages that have arrived. read is the number of bytes that the peer has read.
 func (k *keeper) prune(read uint64) {
 	n := 0
 	for n < len(k.list) && k.list[n].end <= read {
@@ -81,7 +82,7 @@ func (k *keeper) prune(read uint64) {
 	}
 }
 
-// after returns the messages behind so many that have arrived, oldest first.
+// after returns copies of the retained messages with numbers greater than have, oldest first.
 func (k *keeper) after(have uint64) (list [][]byte) {
 	at := k.from
 	for _, m := range k.list {

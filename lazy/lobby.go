@@ -10,35 +10,34 @@ import (
 	"ibrun/fabric"
 )
 
-// lobby holds streams that others have opened and whose they are not known yet.
-// Everybody who reaches this node can open some, and each takes a descriptor. When
-// there are too many, the oldest one of the source that has the most is closed: a
-// peer proves itself with its first bytes, and so is seldom the oldest.
+// lobby holds accepted streams whose peer has not been authenticated yet. Every process that reaches this node can open
+// such streams, and each takes a descriptor. If there are too many, the lobby closes the oldest stream of the source
+// that has the most. A peer authenticates itself with its first bytes, so its stream is seldom the oldest.
 type lobby struct {
 	mu     sync.Mutex
-	guests []*guest // the oldest first
+	guests []*guest // oldest first
 
-	expected int       // offers that a peer may be about to take
-	counted  time.Time // when that was
+	expected int       // number of offers that a peer may be about to dial
+	counted  time.Time // time at which expected was counted
 }
 
-// guest is one of those streams.
+// guest is a stream in the lobby.
 type guest struct {
 	stream fabric.Stream
 	from   netip.Prefix
 }
 
-// How many guests there may be besides those that are expected.
+// Maximum numbers of guests, besides those that are expected.
 const (
-	guestsOfOne = 64  // of one source, which all ranks of a node are
-	guestsOfAll = 256 // a quarter of the descriptors that a process has at least
+	guestsOfOne = 64  // from one source; all ranks of a node are one source
+	guestsOfAll = 256 // a quarter of the minimum number of descriptors of a process
 )
 
-// countAgain is how long the number of expected guests is good for.
+// countAgain is the time after which the expected guests are counted again.
 const countAgain = 10 * time.Millisecond
 
-// enter takes a guest in, who may have to leave for it. A stream without an
-// address, which its fabric bounds itself, is none.
+// enter adds a stream to the lobby, and closes another one if there are too many. It does not add a stream without an
+// address, whose fabric limits such streams itself.
 func (l *lobby) enter(s fabric.Stream, expected func() int) *guest {
 	g := &guest{stream: s}
 	var known bool
@@ -68,7 +67,7 @@ func (l *lobby) sources() map[netip.Prefix]int {
 	return of
 }
 
-// expect counts the expected guests, not for every one that comes.
+// expect returns the number of expected guests. It calls count only if the last count is older than countAgain.
 func (l *lobby) expect(count func() int) int {
 	if now := time.Now(); now.Sub(l.counted) > countAgain {
 		l.expected, l.counted = count(), now
@@ -100,8 +99,8 @@ func (l *lobby) leave(g *guest) {
 	l.guests = slices.DeleteFunc(l.guests, func(o *guest) bool { return o == g })
 }
 
-// origin is where a stream comes from: an address, or the network of one in IPv6,
-// where a host can have as many as it likes (RFC 4291 section 2.5.4).
+// origin returns the source of a stream: its IPv4 address, or the /64 network of its IPv6 address, in which a host can
+// have any number of addresses (RFC 4291 section 2.5.4).
 func origin(s fabric.Stream) (from netip.Prefix, known bool) {
 	c, ok := s.(net.Conn)
 	if !ok {

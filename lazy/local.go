@@ -134,7 +134,7 @@ func (n *localPeer) try(t *Table, m []byte) error {
 	return t.about(n.rank, ended(err))
 }
 
-// failure is why there is no socket to a local peer.
+// failure returns the error because of which n has no socket. If n was restarted, the restart counts as reported.
 func (n *localPeer) failure(t *Table) error {
 	if _, restarted := n.err.(*RestartError); restarted {
 		t.in.claimOf(n.rank)
@@ -142,7 +142,8 @@ func (n *localPeer) failure(t *Table) error {
 	return n.err
 }
 
-// verdict waits until it is known what became of a local peer whose socket has failed, and says it.
+// verdict returns the error of a send on a socket that has failed. If ranks may be restarted, it first waits for the
+// agent to say what has become of the peer.
 func (n *localPeer) verdict(ctx context.Context, t *Table, failure error) error {
 	if !t.cfg.Restarts {
 		return t.about(n.rank, ended(failure))
@@ -167,7 +168,8 @@ func (n *localPeer) verdict(ctx context.Context, t *Table, failure error) error 
 	return t.about(n.rank, ended(failure))
 }
 
-// doubt asks the agent what has become of a local peer whose socket has ended.
+// doubt asks the agent for a new socket to a local peer whose socket has ended. The answer shows whether the peer was
+// restarted or has ended.
 func (t *Table) doubt(n *localPeer) {
 	t.mu.Lock()
 	current := t.nears[n.rank] == n && !t.closed
@@ -180,7 +182,7 @@ func (t *Table) doubt(n *localPeer) {
 	}
 }
 
-// drop ends a local connection: a newer start of the peer counts.
+// drop closes the socket, because the peer was restarted. err is the *RestartError.
 func (n *localPeer) drop(err error) {
 	if !n.decide(nil, err) && n.s != nil {
 		n.s.fail(err)

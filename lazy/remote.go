@@ -7,12 +7,12 @@ import (
 	"ibrun/lazy/peer"
 )
 
-// moveAt is the number of bytes, 64 for each message included, that may wait
-// for acknowledgement before the pair moves to a stream.
+// moveAt is the maximum number of unacknowledged bytes to a peer, including 64 for each message. A message that would
+// exceed it moves the pair to a stream.
 const moveAt = 64 << 10
 
-// remotePeer returns a peer, made at its first use. The caller may hold the lock of remote peers or
-// not, so this steps nothing.
+// remotePeer returns the peer with the given slot. The first call for a peer creates it. The caller may hold the lock
+// of remote peers, but does not have to. So remotePeer does not call step.
 func (t *Table) remotePeer(rank uint32) *remotePeer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -65,13 +65,13 @@ func (f *remotePeer) tick() {
 	if !f.t.stopped && !f.departed {
 		f.t.step(f, peer.Event{Kind: peer.Tick})
 		if f.peer.Unacked() == 0 {
-			f.t.out.b = nil // as the Peer does with what a burst has needed
+			f.t.out.b = nil // the Peer also releases the memory of a burst then
 		}
 	}
 }
 
-// suspect asks the agent whether a peer that keeps a receiver waiting still
-// runs; Answered tells the receiver if not.
+// suspect asks the agent whether a peer that a receiver waits for still runs. If it does not, Answered wakes the
+// receiver.
 func (f *remotePeer) suspect() {
 	if !f.suspicion.due(time.Since(f.t.began)) {
 		return
@@ -83,7 +83,7 @@ func (f *remotePeer) suspect() {
 	}
 }
 
-// taken opens the window again as the application receives.
+// taken tells the Peer that the program has received messages, so that the peer may send more.
 func (f *remotePeer) taken(bytes int) {
 	f.t.fmu.Lock()
 	defer f.t.fmu.Unlock()

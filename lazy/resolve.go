@@ -9,9 +9,8 @@ import (
 )
 
 // resolve queues the address of f for its peer. The epoch of f must be at least least. If fresh is not set, resolve
-// first looks in the blocks that the table has. If fresh is set, or if the blocks lack the
-// address, resolve asks the agent, unless the agent has been asked for the same block already. The answer goes to
-// Answered.
+// first looks in the blocks that the table has. If fresh is set, or if the blocks lack the address, resolve asks the
+// agent, unless the agent has been asked for the same block already. The answer goes to Answered.
 func (t *Table) resolve(f *remotePeer, least uint16, fresh bool) {
 	least = max(least, t.cfg.Least)
 	if !fresh {
@@ -59,9 +58,9 @@ func (t *Table) ask(w waitingRemote) {
 	_ = t.cfg.Resolver.AskBlock(w.rank, w.least, w.fresh)
 }
 
-// resolved queues the address of f for its peer.Peer, which starts the handshake with it: openReady passes it on. If the
-// first fabric of this rank is Ethernet and the address is not, resolved uses the second address of f, and asks the agent
-// for it if it is not known. If tuple.Kind is NONE, f cannot be reached.
+// resolved queues the address of f for its Peer, which starts the handshake with that address when openReady passes it
+// on. If the first fabric of this rank is Ethernet and the address is not, resolved uses the second address of f. If
+// that one is not known, it asks the agent for it. If tuple.Kind is NONE, f cannot be reached.
 func (t *Table) resolved(f *remotePeer, tuple fabric.Tuple, epoch uint16, fresh bool) {
 	ev := peer.Event{Kind: peer.Resolved, Tuple: tuple, Epoch: epoch, Fresh: fresh}
 	switch {
@@ -82,7 +81,8 @@ func (t *Table) resolved(f *remotePeer, tuple fabric.Tuple, epoch uint16, fresh 
 	}
 }
 
-// mayGo reports whether the peer may get its answer now. If that starts a handshake, it takes a slot for it.
+// mayGo reports whether the event may be passed to the Peer now. If the event starts a handshake, mayGo takes a slot
+// for it.
 func (q queued) mayGo() bool {
 	starts := q.ev.Kind == peer.Resolved && q.remote.peer.State() == peer.Resolving
 	return !starts || q.remote.takeSlot()

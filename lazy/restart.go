@@ -6,16 +6,17 @@ import (
 	"ibrun/internal/job"
 )
 
-// A rank that has failed may start again, in a job that is started so. Until the agent says what
-// became of it, the connection to it is in limbo: those who send wait. Then
+// A failed rank may be restarted, if the job permits restarts. When the stream to a peer has ended, the peer is in
+// limbo until the agent has answered what has become of it. Senders wait meanwhile. Then:
 //
-//	limbo --Restarted--> a new connection, at the next message; the program hears *RestartError once
-//	limbo --it has ended, or runs--> dead, as in any other job
+//	limbo --the peer was restarted--> a new connection for the next message; the program gets one *RestartError
+//	limbo --the peer has ended, or still runs--> dead, as without restarts
 //
-// What the old start has sent can be received until the program has heard of the restart, and
-// nothing of it afterwards.
+// Messages that were sent before a restart can be received until the restart is reported to the program. Then the rest
+// of them is dropped.
 
-// renew notes the newest start of a rank, once; the caller holds the lock of remote peers.
+// renew records that a rank was restarted with the given epoch, unless a later restart is known. The caller holds the
+// lock of remote peers.
 func (t *Table) renew(rank uint32, epoch uint16, known bool) {
 	t.mu.Lock()
 	if job.StartOf(epoch) <= job.StartOf(t.floor(rank)) {
@@ -33,13 +34,13 @@ func (t *Table) renew(rank uint32, epoch uint16, known bool) {
 	}
 }
 
-// renewed makes the way to a remote peer anew: a newer start of it counts.
+// renewed resets the state of a remote peer that was restarted.
 func (f *remotePeer) renewed(epoch uint16) {
 	t := f.t
 	t.renew(f.rank, epoch, false)
 	lost := f.limbo || f.dead != nil || len(f.bundle.body) > 0
 	f.bundle.drop()
-	f.secondary, f.limbo = secondary{}, false // a question whether it runs stays the only one in flight
+	f.secondary, f.limbo = secondary{}, false // checking is not reset: at most one fresh question is open
 	t.mu.Lock()
 	broken := t.broken
 	t.mu.Unlock()
@@ -52,7 +53,7 @@ func (f *remotePeer) renewed(epoch uint16) {
 	f.notify()
 }
 
-// restarted makes a newer start of a peer the one that counts. Known: the program knows of it.
+// restarted records that a peer was restarted. known is set if the program knows about the restart already.
 func (b *inbox) restarted(from uint32, err *RestartError, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -68,7 +69,7 @@ func (b *inbox) restarted(from uint32, err *RestartError, known bool) {
 	b.wakeFirst(false)
 }
 
-// claimOf takes the restart of a peer from the list, if it is there.
+// claimOf returns the restart of a peer if it has not been reported to the program yet, and marks it as reported.
 func (b *inbox) claimOf(from uint32) error {
 	if b.unheard.Load() == 0 {
 		return nil
@@ -81,7 +82,7 @@ func (b *inbox) claimOf(from uint32) error {
 	return nil
 }
 
-// kill says that a peer can never be reached again, to whoever waits and to whoever comes.
+// kill records that a peer can never be reached again. Current and later calls return why.
 func (f *remotePeer) kill(why error) {
 	if f.dead == nil {
 		f.dead = f.t.about(f.rank, why)
@@ -90,7 +91,7 @@ func (f *remotePeer) kill(why error) {
 	f.fail(f.dead)
 }
 
-// fail records a failure for whoever looks next.
+// fail records a failure, which report returns to the next sender.
 func (f *remotePeer) fail(err error) {
 	f.failures++
 	f.err = err
@@ -98,7 +99,8 @@ func (f *remotePeer) fail(err error) {
 	f.notify()
 }
 
-// report returns a failure that nobody has been told of; the caller holds the lock.
+// report returns the error of a dead peer, or the last failure if it has not been reported yet. The caller holds the
+// lock of remote peers.
 func (f *remotePeer) report() error {
 	if f.dead != nil {
 		return f.dead
@@ -112,7 +114,8 @@ func (f *remotePeer) report() error {
 	return nil
 }
 
-// lostTo records that messages to an old start are lost, for whoever sends next.
+// lostTo records that messages to a peer were lost because it was restarted. report returns the error to the next
+// sender.
 func (f *remotePeer) lostTo(epoch uint16) {
 	f.failures++
 	f.err = f.t.restartError(f.rank, epoch)
@@ -122,8 +125,8 @@ func (t *Table) restartError(rank uint32, epoch uint16) *RestartError {
 	return &RestartError{int(t.layout().Rank(job.Slot(rank))), int(job.StartOf(epoch))}
 }
 
-// sinceRestart is the error for a message to a start of a peer that does not count any more, or
-// nil.
+// sinceRestart returns a *RestartError if the rank was restarted after s was opened, and nil otherwise. The restart
+// then counts as reported.
 func (t *Table) sinceRestart(rank uint32, s *stream) error {
 	t.mu.Lock()
 	epoch := t.floor(rank)
@@ -135,13 +138,14 @@ func (t *Table) sinceRestart(rank uint32, s *stream) error {
 	return t.restartError(rank, epoch)
 }
 
-// doubt asks the agent what has become of a peer whose stream has ended.
+// doubt puts a peer whose stream has ended in limbo, and asks the agent whether the peer still runs.
 func (f *remotePeer) doubt(why error, alarm bool) {
 	f.limbo, f.why, f.runs, f.alarm = true, why, 0, alarm
 	f.t.ask(waitingRemote{remotePeer: f, fresh: true})
 }
 
-// ended handles the end of a pair for good, whose stream was lost. If alarm is set, the peer runs.
+// ended handles the final end of a pair whose stream has failed with messages on it. If alarm is set, the peer still
+// runs.
 func (f *remotePeer) ended(why error, alarm bool) {
 	if f.t.cfg.Restarts && f.dead == nil {
 		f.doubt(why, alarm)
@@ -149,12 +153,13 @@ func (f *remotePeer) ended(why error, alarm bool) {
 	}
 	f.kill(why)
 	if alarm {
-		f.t.in.alarm(f.dead) // the peer runs, and a receiver of any rank may wait for what was lost
+		f.t.in.alarm(f.dead) // a receiver of any rank may wait for a lost message
 	}
 }
 
-// conclude ends the limbo: the peer has ended, or it runs and has closed the stream. The first
-// answer that it runs may be older than the end of the stream.
+// conclude ends the limbo after the answer of the agent that the peer was not restarted. failure is nil if the peer
+// still runs; then it has closed the stream. The first such answer may be older than the end of the stream, so conclude
+// asks once more.
 func (f *remotePeer) conclude(failure error) {
 	if failure == nil {
 		if f.runs++; f.runs < 2 {

@@ -10,10 +10,11 @@ import (
 	"ibrun/lazy/peer"
 )
 
-// earlyLimit is what all peers that are not connected yet may have staged, in bytes.
+// earlyLimit is the maximum number of bytes that are staged for all peers that are not connected yet. A single longer
+// message is accepted.
 const earlyLimit = 64 << 10
 
-// send waits for its turn and until the message is taken.
+// send waits for its turn and then until m is accepted.
 func (f *remotePeer) send(ctx context.Context, m []byte) error {
 	if err := acquire(ctx, f.turn); err != nil {
 		return err
@@ -38,7 +39,7 @@ func (f *remotePeer) send(ctx context.Context, m []byte) error {
 	}
 }
 
-// try is send without waiting.
+// try is like send, but returns ErrFull instead of waiting.
 func (f *remotePeer) try(m []byte) error {
 	select {
 	case f.turn <- struct{}{}:
@@ -62,13 +63,13 @@ func (f *remotePeer) try(m []byte) error {
 		f.t.fmu.Lock()
 		defer f.t.fmu.Unlock()
 		f.lostStream(out, err)
-		return ErrFull // until it is known what became of the peer
+		return ErrFull // the caller tries again until it is known what has become of the peer
 	}
 	return f.t.about(f.rank, ended(err))
 }
 
-// offer hands a message to the window if it fits, or returns the stream that
-// it has to go by. ErrFull: neither yet; news will come.
+// offer sends m as a datagram if it fits into the window, or returns the stream to which m must be written. If neither
+// is possible now, it returns ErrFull, and f.news gets a value when the caller should try again.
 func (f *remotePeer) offer(m []byte) (*stream, error) {
 	t := f.t
 	t.fmu.Lock()
@@ -93,7 +94,7 @@ func (f *remotePeer) offer(m []byte) (*stream, error) {
 	}
 	route := f.peer.Route(len(m), f.used)
 	if route == peer.AfterUpgraded {
-		f.unbundle() // it was sent before
+		f.unbundle() // the messages of the bundle were sent before m
 		t.step(f, peer.Event{Kind: peer.Upgrade})
 		if route = f.peer.Route(len(m), f.used); route == peer.ByStream {
 			t.count(func(s *sums) { s[job.CountMoves]++ })
@@ -105,7 +106,7 @@ func (f *remotePeer) offer(m []byte) (*stream, error) {
 	case peer.NotNow, peer.AfterUpgraded:
 		return nil, ErrFull
 	}
-	if f.peer.Room() < len(m) { // less than before, if the upgrade has said something
+	if f.peer.Room() < len(m) { // less than before if the upgrade has staged a control message
 		if f.peer.Unacked() == 0 {
 			return nil, f.t.about(f.rank, fmt.Errorf("a message of %d bytes needs a stream, and none could be made: %w",
 				len(m), f.peer.Why()))
@@ -128,7 +129,7 @@ func (f *remotePeer) offer(m []byte) (*stream, error) {
 	return nil, nil
 }
 
-// byStream writes a message to the pair's stream. Not done: it has to go another way.
+// byStream writes m to the stream s of the pair. If done is false, the caller has to offer m again.
 func (f *remotePeer) byStream(ctx context.Context, s *stream, m []byte) (done bool, err error) {
 	number, err := s.send(ctx, m)
 	if err == nil {
@@ -136,7 +137,7 @@ func (f *remotePeer) byStream(ctx context.Context, s *stream, m []byte) (done bo
 	}
 	if err == nil || ctx.Err() != nil && number == 0 {
 		f.t.fmu.Lock()
-		f.drained() // the kernel has it; there is no acknowledgement to wait for
+		f.drained() // the kernel has m, and a stream has no acknowledgements
 		f.t.restIfCrowded()
 		f.t.fmu.Unlock()
 		return true, err
@@ -150,8 +151,8 @@ func (f *remotePeer) byStream(ctx context.Context, s *stream, m []byte) (done bo
 	return true, f.verdict(ctx, s)
 }
 
-// verdict waits until it is known what became of a peer whose stream has failed, and says it. The
-// caller holds the lock of remote peers.
+// verdict waits until it is known what has become of a peer whose stream has failed, and returns the error. The caller
+// holds the lock of remote peers.
 func (f *remotePeer) verdict(ctx context.Context, s *stream) error {
 	t := f.t
 	for f.limbo && !t.stopped {
@@ -165,13 +166,12 @@ func (f *remotePeer) verdict(ctx context.Context, s *stream) error {
 	return f.dead
 }
 
-// resumed waits until it is known what of a stream that has failed goes another way. Done: the
-// message of that number has arrived or will, or the error says why not. The caller holds the lock
-// of remote peers.
+// resumed waits until it is known which messages of the failed stream s are sent again. done is true if the message
+// with the given number has arrived or is sent again, or if err is set. The caller holds the lock of remote peers.
 func (f *remotePeer) resumed(ctx context.Context, s *stream, number uint64) (done bool, err error) {
 	t := f.t
 	if number > 0 && s.holds(number) && (f.stream == s || s.resumed) {
-		return true, nil // it goes with the others that are kept
+		return true, nil // it is sent again with the other retained messages
 	}
 	for f.stream == s && !t.stopped {
 		if err := f.waitNews(ctx); err != nil {

@@ -8,7 +8,7 @@ import (
 	"ibrun/lazy/peer"
 )
 
-// sink takes what the fabric receives.
+// sink receives datagrams, streams and failures from a fabric.
 type sink struct{ t *Table }
 
 func (s sink) Datagram(from fabric.Tuple, b []byte) {
@@ -38,7 +38,7 @@ func (s sink) Accepted(c fabric.Stream) {
 	s.t.readers.Go(func() { s.t.accept(g) })
 }
 
-// accept takes a stream from a stranger, in a goroutine of its own.
+// accept authenticates a stream that another process has dialed, in a goroutine of its own, and passes it to the peer.
 func (t *Table) accept(g *guest) {
 	s := g.stream
 	e, body, err := t.receiveHello(s)
@@ -57,14 +57,14 @@ func (t *Table) accept(g *guest) {
 		return
 	}
 	if t.sendHello(s, f.rank, token) != nil {
-		s.Close() // it had to leave the lobby, or hung up; the dialler tries again or gives up
+		s.Close() // the lobby has evicted it, or the peer has hung up; the dialer tries again or gives up
 		return
 	}
 	_ = s.SetDeadline(time.Time{})
 	f.gotStream(s, token)
 }
 
-// expected counts the peers that have this rank's offer and may be about to dial.
+// expected returns the number of peers that have an offer of this rank and may be about to dial.
 func (t *Table) expected() (n int) {
 	t.fmu.Lock()
 	defer t.fmu.Unlock()
@@ -78,7 +78,8 @@ func (t *Table) expected() (n int) {
 	return n
 }
 
-// Broken ends all pairs: the fabric will never work again.
+// Broken handles a final failure of the fabric. If there is a second network, the pairs move to it. Otherwise all pairs
+// end.
 func (s sink) Broken(err error) {
 	t := s.t
 	t.fmu.Lock()
@@ -99,10 +100,9 @@ func (s sink) Broken(err error) {
 	t.in.alarm(err)
 }
 
-// A rank with two networks goes on by the second one while the first does not work
-// (docs/dev/decisions/0023-second-network.md).
+// A rank with two networks uses the second one while the first one is down (docs/dev/decisions/0023-second-network.md).
 
-// Down says that the first network of this rank does not work for now.
+// Down handles a temporary failure of the first network. It returns true if there is a second network to use.
 func (s sink) Down(err error) (spared bool) {
 	t := s.t
 	t.fmu.Lock()
@@ -114,7 +114,7 @@ func (s sink) Down(err error) (spared bool) {
 	return true
 }
 
-// Up says that it works again.
+// Up records that the first network works again.
 func (s sink) Up() {
 	t := s.t
 	t.fmu.Lock()
@@ -133,7 +133,7 @@ func (s sink) Up() {
 	}
 }
 
-// firstDown takes all pairs to the second network. The caller holds the lock of remote peers.
+// firstDown moves all pairs to the second network. The caller holds the lock of remote peers.
 func (t *Table) firstDown(err error) {
 	first := t.down == nil
 	t.mu.Lock()
@@ -148,7 +148,7 @@ func (t *Table) firstDown(err error) {
 	}
 }
 
-// leaveFirst ends what a pair has under way on the first network.
+// leaveFirst ends the stream and the dial of a pair on the first network.
 func (f *remotePeer) leaveFirst(why error) {
 	if s := f.stream; s != nil && s.kept != nil {
 		f.t.step(f, peer.Event{Kind: peer.Lost, Token: s.token, Why: why, Kept: true})

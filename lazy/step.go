@@ -9,16 +9,16 @@ import (
 	"ibrun/lazy/peer"
 )
 
-// followUp is what performing the effects of one event calls for, and what comes after the last of them.
+// followUp collects what step does after it has performed all effects of an event.
 type followUp struct {
-	resend  [][]byte    // messages that go again as datagrams
-	offer   bool        // the peer waits for an offer
-	moved   bool        // the pair goes by another network
-	resting *remotePeer // a peer whose connection is to be closed if it is idle
+	resend  [][]byte    // messages of a failed stream, which are sent again as datagrams
+	offer   bool        // the Peer has emitted MakeOffer
+	moved   bool        // the pair has moved to the other network
+	resting *remotePeer // peer whose connection is to be closed if it is idle, or nil
 }
 
-// step gives a peer an event and performs what comes of it. No peer gets an event while the effects of another one are
-// performed: what they call for follows afterwards. The caller holds the lock of remote peers.
+// step passes an event to the Peer of f and performs the effects. No Peer gets another event until all effects have
+// been performed: step passes events that result from them afterwards. The caller holds the lock of remote peers.
 func (t *Table) step(f *remotePeer, ev peer.Event) {
 	f.used = time.Since(t.began)
 	var next followUp
@@ -99,7 +99,7 @@ func (t *Table) perform(f *remotePeer, e *peer.Effect, next *followUp) {
 			f.fail(t.about(f.rank, ErrFailed))
 		}
 	case peer.Mark:
-		f.mark(f.stream) // the write may wait, and the lock of remote peers must not
+		f.mark(f.stream)
 	case peer.Close:
 		f.close(e.Why)
 	case peer.End:
@@ -161,12 +161,12 @@ func (f *remotePeer) failed(c peer.Cause, epoch uint16) {
 		return
 	}
 	f.fail(f.t.about(f.rank, cause))
-	if c == peer.TimedOut { // it runs, and may wait for what was lost: nobody else would end that
+	if c == peer.TimedOut { // the peer runs and may wait for a lost message: only a receiver can end that
 		t.in.alarm(f.err)
 	}
 }
 
-// down takes a pair off those that are connected.
+// down records that a pair is not connected any more.
 func (f *remotePeer) down() {
 	f.leaveSlot()
 	if f.up {
@@ -183,7 +183,7 @@ func (f *remotePeer) drained() {
 	f.notify()
 }
 
-// oldest returns the peer whose connection has been idle longest, without but, or nil.
+// oldest returns the connected peer that was used least recently, other than but, or nil.
 func (t *Table) oldest(but *remotePeer) (oldest *remotePeer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -195,11 +195,11 @@ func (t *Table) oldest(but *remotePeer) (oldest *remotePeer) {
 	return oldest
 }
 
-// rest closes the connection if it is idle; a stream is given up first.
+// rest asks the Peer to give its stream up or, if there is none, to close the connection if it is idle.
 func (f *remotePeer) rest() { f.t.step(f, peer.Event{Kind: peer.Rest, Busy: f.busy()}) }
 
-// restIfCrowded closes the connection that has been idle longest if there are too many. The caller holds the lock of
-// remote peers, and performs no effects.
+// restIfCrowded calls rest for the peer that was used least recently if there are too many connections. The caller
+// holds the lock of remote peers and is not performing effects.
 func (t *Table) restIfCrowded() {
 	if t.live <= t.cfg.MaxLive || t.stopped {
 		return
@@ -209,12 +209,12 @@ func (t *Table) restIfCrowded() {
 	}
 }
 
-// leaveAgain is how long a pair waits before it asks once more to give up a stream of the second
-// network, for which the other side was at work.
+// leaveAgain is the minimum time between two requests of a pair to give up a stream of the second network. The peer
+// refuses while it is sending.
 const leaveAgain = 20 * time.Millisecond
 
-// leaveSecond gives a stream of the second network up when the pair is back on the first. It is
-// called when no sender has been told to use it, unless busy.
+// leaveSecond asks the Peer to give up a stream of the second network after the pair has returned to the first one.
+// busy is set if a sender may be about to write to the stream.
 func (f *remotePeer) leaveSecond(busy bool) {
 	s := f.stream
 	if s == nil || f.t.secondary == nil || !isSecond(s.token) || f.peer.Secondary() || !f.peer.HasStream() ||
@@ -222,7 +222,7 @@ func (f *remotePeer) leaveSecond(busy bool) {
 		return
 	}
 	if _, second := f.peer.Addresses(); f.peer.Address() == second {
-		return // it has no other
+		return // the peer has no address on the first network
 	}
 	f.left = time.Now()
 	f.t.step(f, peer.Event{Kind: peer.Rest, Busy: busy})

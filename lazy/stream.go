@@ -16,16 +16,16 @@ import (
 	"ibrun/lazy/peer"
 )
 
-// stream carries whole messages over a reliable stream of bytes, each behind its head.
+// stream sends and receives messages on a reliable byte stream, each behind its head.
 type stream struct {
 	conn  fabric.Stream
 	token peer.Token
-	start uint8         // of the peer: how often it was restarted
-	turn  chan struct{} // capacity 1: whose it is may write
-	buf   []byte        // of the owner of turn
+	start uint8         // number of restarts of the peer when the stream was opened
+	turn  chan struct{} // capacity 1: the goroutine that has put a value in may write
+	buf   []byte        // used by the owner of turn
 	mu    sync.Mutex
 	err   error
-	done  chan struct{} // closed with err
+	done  chan struct{} // closed when err is set
 
 	kept *keeper // retains messages until the peer confirms them; nil if unconfirmed messages are not sent again
 
@@ -41,7 +41,8 @@ func newStream(c fabric.Stream, token peer.Token, start uint8) *stream {
 	return &stream{conn: c, token: token, start: start, turn: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
-// keep makes a stream keep what is written to it, if the fabric says what has arrived.
+// keep makes s retain the messages that are written to it. It returns false if the fabric does not report which bytes
+// have arrived.
 func (s *stream) keep() (ok bool) {
 	c, ok := s.conn.(fabric.Confirmer)
 	if ok {
@@ -50,8 +51,8 @@ func (s *stream) keep() (ok bool) {
 	return ok
 }
 
-// send writes one message, whose number it returns; 0: it was not begun. The context is honoured
-// until the first byte is on its way.
+// send writes one message. If s retains messages, send returns the number of m, or 0 if it has not begun to write m. It
+// returns the error of ctx only if it has not begun to write.
 func (s *stream) send(ctx context.Context, m []byte) (number uint64, err error) {
 	if err := acquire(ctx, s.turn); err != nil { // if the stream fails, the sender that has the turn gives it back
 		return 0, err
@@ -69,7 +70,7 @@ func (s *stream) send(ctx context.Context, m []byte) (number uint64, err error) 
 	return number, err
 }
 
-// acquire takes a turn, which the caller gives back. If the turn is free, acquire succeeds even if ctx has ended.
+// acquire takes the turn, which the caller must give back. If the turn is free, acquire succeeds even if ctx has ended.
 func acquire(ctx context.Context, turn chan<- struct{}) error {
 	select {
 	case turn <- struct{}{}:
@@ -84,7 +85,7 @@ func acquire(ctx context.Context, turn chan<- struct{}) error {
 	}
 }
 
-// begin is before a message is written; 0: nothing is kept here.
+// begin retains m before it is written, and returns its number. It returns 0 if s does not retain messages.
 func (s *stream) begin(m []byte) (number uint64, err error) {
 	if s.kept == nil {
 		return 0, nil
@@ -97,7 +98,8 @@ func (s *stream) begin(m []byte) (number uint64, err error) {
 	return s.kept.begin(m), nil
 }
 
-// wrote is after it was written. The error: the stream has failed, and the message may be lost.
+// wrote records that m has been written. It returns the error of the stream if the stream has failed and m is not
+// retained.
 func (s *stream) wrote(m []byte) error {
 	if s.kept == nil {
 		return nil
@@ -111,7 +113,7 @@ func (s *stream) wrote(m []byte) error {
 	return nil
 }
 
-// write writes one message; the caller owns the turn.
+// write writes one message. The caller owns the turn.
 func (s *stream) write(m []byte) error {
 	s.buf = appendHead(s.buf[:0], len(m))
 	if len(m) <= smallMessage {
@@ -139,7 +141,7 @@ func (s *stream) mark(ctx context.Context) error {
 	return s.failed(write(s.conn, binary.BigEndian.AppendUint32(nil, endMark)))
 }
 
-// failed records the first error and passes on the one there is.
+// failed calls fail if err is not nil, and returns err.
 func (s *stream) failed(err error) error {
 	if err != nil {
 		s.fail(err)
@@ -147,14 +149,14 @@ func (s *stream) failed(err error) error {
 	return err
 }
 
-// cause is why the stream is over, or nil.
+// cause returns the error with which the stream has ended, or nil.
 func (s *stream) cause() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err
 }
 
-// fail ends the stream. The first cause stays.
+// fail closes the stream with err. It does nothing if the stream has ended already.
 func (s *stream) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +167,7 @@ func (s *stream) fail(err error) {
 	}
 }
 
-// writeSome writes what a stream takes at once, which may be nothing.
+// writeSome writes as much of b as the stream accepts without blocking, and returns the number of bytes.
 func writeSome(to fabric.Stream, b []byte) (n int, err error) {
 	switch c := to.(type) {
 	case fabric.TryWriter:
@@ -215,8 +217,8 @@ func (s *stream) try(m []byte) (taken bool, err error) {
 	return true, nil
 }
 
-// writeKept writes what a stream takes at once of a message, which it keeps if that is something.
-// The whole of it, with its head, is in buf.
+// writeKept writes as much of s.buf, which holds m with its head, as the stream accepts without blocking. If it has
+// written something and s retains messages, it retains m.
 func (s *stream) writeKept(m []byte) (n int, err error) {
 	if s.kept == nil {
 		return writeSome(s.conn, s.buf)
@@ -237,7 +239,7 @@ func (s *stream) writeKept(m []byte) (n int, err error) {
 	return n, err
 }
 
-// stop ends a stream whose messages are kept, without a word to the other side.
+// stop aborts a stream that retains messages. The peer is not told.
 func (s *stream) stop(why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -248,7 +250,8 @@ func (s *stream) stop(why error) {
 	}
 }
 
-// resume returns what has not arrived, now that the peer has said how many messages it has.
+// resume returns the retained messages that the peer does not have. have is the number of messages that the peer has
+// received.
 func (s *stream) resume(have uint64) [][]byte {
 	s.resumed, s.peers = true, have
 	s.mu.Lock()
@@ -256,7 +259,7 @@ func (s *stream) resume(have uint64) [][]byte {
 	return s.kept.after(have)
 }
 
-// unsure reports whether something that was written may not have arrived.
+// unsure reports whether a written message may not have arrived.
 func (s *stream) unsure() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

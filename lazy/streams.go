@@ -13,7 +13,8 @@ import (
 	"ibrun/lazy/peer"
 )
 
-// makeOffer lets the peer dial. It returns the answer to the effect MakeOffer.
+// makeOffer asks the fabric for an offer that the peer can dial. It returns the event that answers the effect
+// MakeOffer.
 func (f *remotePeer) makeOffer() peer.Event {
 	way := f.t.by(f.peer.Address())
 	offer, err := way.Offer()
@@ -30,14 +31,14 @@ func (f *remotePeer) makeOffer() peer.Event {
 	return ev
 }
 
-// gotStream takes over a stream that both sides have proved.
+// gotStream starts to use a stream on which both sides have proved their identity.
 func (f *remotePeer) gotStream(s fabric.Stream, token peer.Token) {
 	f.stream = newStream(s, token, f.t.start(f.rank))
 	f.stream.spin = f.t.cfg.Spin
 	f.t.count(func(s *sums) { s[job.CountStreams]++ })
 	kept := f.t.secondary != nil && !isSecond(token) && f.stream.keep()
 	if f.t.step(f, peer.Event{Kind: peer.Connected, Token: token, Kept: kept}); kept {
-		s := f.stream // a failure is noticed although nobody reads or writes
+		s := f.stream // report a failure even if no goroutine reads or writes
 		s.kept.conn.OnFail(func(err error) {
 			f.t.fmu.Lock()
 			defer f.t.fmu.Unlock()
@@ -48,8 +49,8 @@ func (f *remotePeer) gotStream(s fabric.Stream, token peer.Token) {
 	}
 }
 
-// mark writes the end mark, in a goroutine of its own: the write may wait, and the lock of remote
-// peers must not.
+// mark writes the end mark in a goroutine of its own, because the write may block and the caller holds the lock of
+// remote peers.
 func (f *remotePeer) mark(s *stream) {
 	t := f.t
 	t.readers.Go(func() {
@@ -63,7 +64,7 @@ func (f *remotePeer) mark(s *stream) {
 	})
 }
 
-// close closes the stream, if there is one; nil: for no fault.
+// close closes the stream, if there is one, with the error why. If why is nil, close uses net.ErrClosed.
 func (f *remotePeer) close(why error) {
 	if why == nil {
 		why = net.ErrClosed
@@ -74,7 +75,7 @@ func (f *remotePeer) close(why error) {
 	}
 }
 
-// read reads the stream, in a goroutine of its own.
+// read starts a goroutine that reads the stream.
 func (f *remotePeer) read(s *stream) {
 	t := f.t
 	t.readers.Go(func() {
@@ -94,7 +95,7 @@ func (f *remotePeer) read(s *stream) {
 	})
 }
 
-// finishRead tells the peer how the reading of a stream has ended.
+// finishRead tells the Peer that the reader of a stream has ended with err.
 func (f *remotePeer) finishRead(s *stream, err error) {
 	switch {
 	case errors.Is(err, errEndMark):
@@ -104,7 +105,8 @@ func (f *remotePeer) finishRead(s *stream, err error) {
 	}
 }
 
-// lostStream says that a stream has failed, with what was on it.
+// lostStream tells the Peer that a stream has failed with err, unless the peer was restarted since the stream was
+// opened.
 func (f *remotePeer) lostStream(s *stream, err error) {
 	if f.departed || s.start != f.t.start(f.rank) {
 		return
@@ -115,10 +117,10 @@ func (f *remotePeer) lostStream(s *stream, err error) {
 		Kept: kept})
 }
 
-// dialTime is how long a stream may take to come up before datagrams do its work.
+// dialTime is the maximum time in which a dialed stream must be up. After it, the attempt has failed.
 const dialTime = 10 * time.Second
 
-// dial opens the stream in a goroutine of its own.
+// dial dials the stream in a goroutine of its own and passes the result to the Peer.
 func (t *Table) dial(f *remotePeer, token peer.Token, offer []byte) {
 	to := f.peer.Address()
 	ctx, cancel := context.WithTimeout(t.ctx, dialTime)
@@ -138,7 +140,7 @@ func (t *Table) dial(f *remotePeer, token peer.Token, offer []byte) {
 		if f.dialToken == token {
 			f.dialing = nil
 		}
-		late := !f.awaits(token) // another attempt has begun, or none is wanted
+		late := !f.awaits(token) // another attempt has begun, or no stream is wanted any more
 		switch {
 		case late && err == nil:
 			s.Close()
@@ -151,7 +153,7 @@ func (t *Table) dial(f *remotePeer, token peer.Token, offer []byte) {
 	})
 }
 
-// moved ends a dial on the first network when the pair goes by the second one.
+// moved cancels a dial on the first network if the pair uses the second one now.
 func (f *remotePeer) moved() {
 	if f.peer.Secondary() && f.dialing != nil && !isSecond(f.dialToken) {
 		f.dialing()

@@ -93,45 +93,45 @@ func New(cfg Config) *Table {
 	return t
 }
 
-// remotePeer is a peer on another node. Its fields belong to the table's lock of remote peers.
+// remotePeer is a peer on another node. Table.fmu protects its fields, except suspicion.
 type remotePeer struct {
 	t        *Table
 	rank     uint32
 	peer     *peer.Peer
 	timer    *time.Timer
-	turn     chan struct{} // capacity 1: senders, one after the other
-	news     chan struct{} // capacity 1: something that the one sender may wait for
-	began    time.Time     // of the first Send; zero when its latency is known
+	turn     chan struct{} // capacity 1: holds a value while a sender is at work
+	news     chan struct{} // capacity 1: wakes the sender that has the turn
+	began    time.Time     // start of the first Send; zero when its latency has been recorded
 	used     time.Duration
 	early    int // bytes staged before the pair is connected
 	opens    int
 	up       bool
-	slot     uint64 // its ticket for the handshake under way; 0: none
-	checking bool   // the agent has been asked whether it runs
+	slot     uint64 // ticket of the current handshake in Table.opening; 0 if there is none
+	checking bool   // the agent has been asked whether the peer runs, and has not answered
 
-	suspicion suspicion // not under the lock
+	suspicion suspicion // not protected by Table.fmu
 
-	stream *stream // as long as the pair has one
+	stream *stream // nil if the pair has no stream
 
-	before    uint64 // Repeated when it took the slot
+	before    uint64 // Counts.Repeated of the Peer when slot was taken
 	secondary secondary
-	dialing   context.CancelFunc // of the dial under way; nil: none
-	dialToken peer.Token         // of that dial
-	resumes   uint64             // streams that have failed and lost nothing
-	left      time.Time          // when the stream of the second network was to be given up last
+	dialing   context.CancelFunc // cancels the current dial; nil if there is none
+	dialToken peer.Token         // token of the last dial
+	resumes   uint64             // number of streams that have failed without losing a message
+	left      time.Time          // time of the last request to give up the stream of the second network
 
 	bundle bundle
 
-	limbo bool  // its stream has ended, and the agent was asked what became of it
-	runs  int   // answers since then that it runs
-	alarm bool  // if it does, a receiver of any rank has to know of the stream
-	why   error // the stream has ended
+	limbo bool  // the stream has ended, and the agent was asked what has become of the peer
+	runs  int   // number of answers since then that the peer runs
+	alarm bool  // if the peer runs, its loss must be reported to a receiver of any rank
+	why   error // error with which the stream has ended
 
-	failures int   // so far
-	err      error // the last one
-	reported int   // failures that some Send, Flush or Finalize has returned
-	dead     error // it can never work again
-	departed bool  // its rank is not of the job any more, and another may get its number
+	failures int   // number of failures so far
+	err      error // the last failure
+	reported int   // value of failures when Send, Flush or Finalize last returned one
+	dead     error // reason that the peer can never be reached again, or nil
+	departed bool  // the rank has left the job, and a new rank may get its number
 }
 
 // localPeer is a peer on the same node. The agent connects two ranks by a socket pair when one of them asks for it.
@@ -147,36 +147,36 @@ type localPeer struct {
 	err     error // error because of which the pair has no stream, or nil
 }
 
-// way is how a table comes to its fabric: once, and perhaps late.
+// way records how the fabric of a table was opened. It is opened once, on first use.
 type way struct {
 	once   sync.Once
 	opened atomic.Pointer[fabric.Tuple]
 	err    error
 }
 
-// batch is the datagrams of one step of a peer that go to the fabric together: all as long as the
-// first, but for the last.
+// batch contains datagrams to one address that are passed to the fabric together. All have the same size, except the
+// last, which may be shorter.
 type batch struct {
 	b      []byte
 	remote *remotePeer
 	to     fabric.Tuple
-	size   int  // of the first
-	count  int  // 0: there is none
-	closed bool // the last one is shorter
+	size   int  // size in bytes of the first datagram
+	count  int  // number of datagrams
+	closed bool // the last datagram is shorter, so no other one may follow
 }
 
-// bundle is small messages to one peer that wait to go in one packet, each behind its length in two
-// bytes, big-endian. It leaves when it is full, when its first message has waited for as long as it
-// may, and before anything else goes to that peer. The lock of remote peers guards it.
+// bundle contains small messages to one peer that are sent in one packet; see peer.AppendBundled. It is sent when it is
+// full, when its first message has waited for Config.Bundle, and before any other message to that peer. Table.fmu
+// protects it.
 type bundle struct {
 	body  []byte
 	count int
-	since time.Duration // its first message came, by the table's clock
-	timer *time.Timer   // nil: there was none yet
-	armed bool          // it runs
+	since time.Duration // time of the first message, on the clock of the table
+	timer *time.Timer   // nil before its first use
+	armed bool          // the timer is running
 }
 
-// drop forgets it.
+// drop discards the messages of the bundle.
 func (b *bundle) drop() { b.body, b.count = nil, 0 }
 
 // secondary is the second address of a peer, which is an Ethernet address. Ranks that only have Ethernet use it if the
@@ -195,13 +195,13 @@ type waitingRemote struct {
 	fresh bool
 }
 
-// queued is an answer of the agent that its peer has not got yet.
+// queued is an answer of the agent that has not been passed to its Peer yet.
 type queued struct {
 	remote *remotePeer
 	ev     peer.Event
 }
 
-// layout is how the ranks of the job lie on nodes now.
+// layout returns the current layout of the job.
 func (t *Table) layout() *job.Layout { return t.of.Load() }
 
 // isNear reports whether a rank runs on this node. It returns true for this rank itself.
@@ -218,10 +218,10 @@ func (t *Table) about(slot uint32, cause error) *PeerError {
 	return &PeerError{int(t.layout().Rank(job.Slot(slot))), cause}
 }
 
-// floor is the least epoch of a rank that counts; the caller holds the lock of the maps.
+// floor returns the lowest valid epoch of a rank. The caller holds t.mu.
 func (t *Table) floor(rank uint32) uint16 { return max(t.floors[rank], t.cfg.Floor) }
 
-// start is the start of a rank that counts.
+// start returns the number of restarts of a rank.
 func (t *Table) start(rank uint32) uint8 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -243,7 +243,7 @@ func (t *Table) latency(d time.Duration) {
 	t.stats.Unlock()
 }
 
-// by is the way to an address.
+// by returns the fabric that sends to an address.
 func (t *Table) by(to fabric.Tuple) fabric.Fabric {
 	if t.secondary != nil && to.Kind.Ethernet() {
 		return t.secondary
@@ -251,7 +251,7 @@ func (t *Table) by(to fabric.Tuple) fabric.Fabric {
 	return t.fabric
 }
 
-// mtu is what every peer's packets may have.
+// mtu returns the maximum size in bytes of a packet body on all fabrics.
 func (t *Table) mtu() int {
 	most := t.fabric.MTU()
 	if t.secondary != nil {
@@ -260,7 +260,7 @@ func (t *Table) mtu() int {
 	return most - fabric.Overhead
 }
 
-// Tuple is where other nodes reach this rank, once the way there is open.
+// Tuple returns the address of this rank for other nodes. Its Kind is NONE until the fabric is open.
 func (t *Table) Tuple() fabric.Tuple {
 	if tuple := t.way.opened.Load(); tuple != nil {
 		return *tuple
@@ -293,8 +293,10 @@ func (f *remotePeer) waitNews(ctx context.Context) error {
 	}
 }
 
-// busy reports whether a sender is at work: one that comes later finds what was decided.
+// busy reports whether a sender is at work. A sender that starts later waits until the caller releases the lock of
+// remote peers.
 func (f *remotePeer) busy() bool { return len(f.turn) > 0 }
 
-// isSecond reports whether a stream is of the second network, which is the lowest bit of its token.
+// isSecond reports whether the stream with the given token uses the second network. The lowest bit of the token says
+// so.
 func isSecond(token peer.Token) bool { return token[len(token)-1]&1 == 1 }

@@ -6,15 +6,15 @@ import (
 	"ibrun/fabric"
 )
 
-// Reach opens the way to other nodes if it is not open yet, and waits for that.
-// Its error is that of every later call too.
+// Reach opens the fabric to other nodes, unless it is open already, and waits for that. If it fails, every later call
+// returns the same error.
 func (t *Table) Reach() error {
 	t.way.once.Do(func() { t.way.err = t.open() })
 	return t.way.err
 }
 
 func (t *Table) open() error {
-	t.fmu.Lock() // the sink waits until the fabric is known
+	t.fmu.Lock() // events of the fabric wait until t.fabric is set
 	defer t.fmu.Unlock()
 	if t.stopped {
 		return ErrClosed
@@ -39,8 +39,7 @@ func (t *Table) open() error {
 	return nil
 }
 
-// openSecondary opens the second way, if there is to be one and the first is not on
-// Ethernet itself.
+// openSecondary opens the second fabric, if there is one and the first fabric is not Ethernet.
 func (t *Table) openSecondary() {
 	if t.cfg.Secondary == nil || t.fabric.Tuple().Kind.Ethernet() {
 		return
@@ -54,9 +53,9 @@ func (t *Table) openSecondary() {
 	}
 }
 
-// Wanted opens the way in the background: another node asks for this rank. Why
-// it cannot be opened, those who send will hear, and failed now. False: it is
-// open already.
+// Wanted opens the fabric in the background, because another node asks for the address of this rank. If that fails,
+// Wanted calls failed with the error, which later calls of Send return, too. Wanted returns false if the fabric is open
+// already.
 func (t *Table) Wanted(failed func(error)) bool {
 	if t.Tuple().Kind != fabric.NONE {
 		return false
@@ -69,7 +68,7 @@ func (t *Table) Wanted(failed func(error)) bool {
 	return true
 }
 
-// apart runs f in a goroutine that Close waits for. After Close it does nothing.
+// apart runs f in a goroutine that Close waits for. After Close, apart does nothing.
 func (t *Table) apart(f func()) {
 	t.fmu.Lock()
 	defer t.fmu.Unlock()

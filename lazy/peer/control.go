@@ -22,7 +22,7 @@ const (
 	controlReturned                        // the sender has read the end mark of the receiver
 	controlBroke                           // the stream has failed at the sender, and its messages are lost
 	controlTaken                           // from the lower rank: it has the stream and will read it
-	controlResume                          // the stream failed; followed by how many messages have come by it: send the rest
+	controlResume                          // the stream failed; followed by the number of messages that came by it
 	controls
 )
 
