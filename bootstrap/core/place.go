@@ -12,22 +12,22 @@ import (
 	"ibrun/internal/job"
 )
 
-// The place of a lost agent is a child without a link, in the state Lost of docs/dev/children.md. It has the node of
-// the lost agent. What is asked of the place waits until another agent takes it. The root decides which host that is
-// (package recovery) and orders it with Replace. The parent of the lost agent starts the new one, so that all other
-// agents find its ranks where they were. The new agent is a leaf, because in a repaired tree the parent has adopted the
-// children of the lost agent.
+// The place of a lost agent is a child without a link, in the state Lost of docs/dev/children.md. It stands for the
+// node of the lost agent. Messages to its ranks wait until a new agent takes the place. The root chooses the host of
+// the new agent (package recovery) and sends a Replace. The parent of the lost agent starts the new one, so that the
+// routes of all other agents to its ranks do not change. The new agent is a leaf, because in a repaired tree the parent
+// has adopted the children of the lost agent.
 //
 //	at the parent:   lost --Replace--> the states Successor* of docs/dev/children.md --Ready--> Replaced
 //	                      --Failures of its ranks--> the place is given up
 //	the new agent:   Launch, Standing --> Ready; Respawn --> Fork --ForkDone--> Respawned
 //
-// Each agent between the two may be lost with a message that it forwards. So each keeps the newest Replace of a node
-// for children that it adopts, and the newest Replaced for a new parent. A number identifies the order. An agent that
-// waits for its Respawn says so to the agent that adopts it.
+// Each agent between the root and the new agent may be lost with a message that it forwards. So each agent retains the
+// newest Replace of a node for children that it adopts, and the newest Replaced of a node for a new parent. A number
+// identifies the order. A new agent that waits for its Respawn reports this number to an agent that adopts it.
 
-// placesOf makes a place of each lost node whose ranks may start again, and returns the others. What
-// is below an agent that nobody knows is lost for good.
+// placesOf creates a place for each node of lost whose ranks may be restarted. It returns these places, and the nodes
+// that get no place. It creates none if lost has several parts and k has not reported the agents below it.
 func (c *Core) placesOf(k branch, lost job.Parts) (places []Link, others job.Parts) {
 	if !c.recovery.Relaunches() || !k.knowsBelow() && lost.Len() > 1 {
 		return nil, lost
@@ -52,7 +52,7 @@ func (c *Core) placesOf(k branch, lost job.Parts) (places []Link, others job.Par
 	return places, others
 }
 
-// dropPlaces gives up the places of nodes whose ranks are lost for good.
+// dropPlaces ends the places of nodes whose ranks are lost for good, and the agents that are being started there.
 func (c *Core) dropPlaces(ranks rankwire.SlotSpans) {
 	for i := range c.children {
 		if k := &c.children[i]; k.In(child.Lost) && recovery.Covers(ranks, k.head.Nodes.Base()) {
@@ -71,7 +71,7 @@ func (c *Core) successorOf(lost Link) (Link, bool) {
 	return Link(i), i >= 0
 }
 
-// replaceOnce notes an order to replace a node; false: it has come before.
+// replaceOnce records an order to replace a node. It returns false if this order or a newer one was recorded before.
 func (c *Core) replaceOnce(m wire.Replace) bool {
 	r := &c.repair
 	if r.replaces[m.Part.First].Number >= m.Number {
@@ -84,7 +84,7 @@ func (c *Core) replaceOnce(m wire.Replace) bool {
 	return true
 }
 
-// replaceAgain repeats the orders to replace nodes of an adopted child.
+// replaceAgain sends an adopted child the orders to replace nodes below it again.
 func (c *Core) replaceAgain(l Link) {
 	for _, node := range slices.Sorted(maps.Keys(c.repair.replaces)) {
 		if k := &c.children[l]; k.hasNode(node) && k.head.First != node {
@@ -93,7 +93,7 @@ func (c *Core) replaceAgain(l Link) {
 	}
 }
 
-// spokePMI ends a job in which a rank that has started again uses PMI.
+// spokePMI reports a failure, because a rank uses PMI on an agent that has replaced a lost one. The job then ends.
 func (c *Core) spokePMI() {
 	if c.repair.number == 0 || !c.recovery.Relaunches() || c.starts.ranks == unforked || c.stage == ending || c.repair.refused {
 		return
@@ -106,7 +106,8 @@ func (c *Core) spokePMI() {
 	})
 }
 
-// replaceBelow starts an agent in the place of a lost child, or passes the order on.
+// replaceBelow starts an agent in the place of a lost child, or sends the order to the child whose subtree contains the
+// node.
 func (c *Core) replaceBelow(m wire.Replace) {
 	if c.stage != running {
 		return
@@ -121,7 +122,7 @@ func (c *Core) replaceBelow(m wire.Replace) {
 			}
 			return
 		case !k.In(child.Ended) && k.head.First != node && k.part.Has(node):
-			c.send(Link(i), m) // when it is there
+			c.send(Link(i), m)
 			return
 		}
 	}
@@ -130,6 +131,7 @@ func (c *Core) replaceBelow(m wire.Replace) {
 	}
 }
 
+// startReplacement opens a session that starts the successor of the lost child old.
 func (c *Core) startReplacement(old Link, m wire.Replace) {
 	part, where := m.Part, &c.children[old]
 	own, local := part.Nodes.At(0).Host == where.host(), where.local
@@ -160,17 +162,17 @@ func (c *Core) sendStanding(l Link) {
 	}
 }
 
-// stand takes in how far the job is that this agent has come to.
+// stand applies the present state of the job to this agent, which has replaced a lost one.
 func (c *Core) stand(m wire.Standing) {
 	r := &c.repair
-	r.number, r.respawn, r.inputs = m.Number, m.Serial, wire.NoInput // all orders so far were for others
+	r.number, r.respawn, r.inputs = m.Number, m.Serial, wire.NoInput // the lost agent has received all orders so far
 	r.reports.Begin(m.Number << 16)
 	r.signals.Begin(m.Signals)
 	c.tellRecovery(recovery.Order{Msg: m})
 	c.doCollectives(c.collectives.Floor(m.Op))
 }
 
-// standingLies says what of the state of a job cannot be.
+// standingLies returns the reason that m is invalid, or "".
 func (c *Core) standingLies(m wire.Standing) string {
 	ranks := c.job.Layout.Ranks()
 	return lieIf(!c.job.Launch.Restarts || c.starts.ranks != unforked || len(c.children) > 0 || c.repair.number > 0 || m.Number == 0 ||

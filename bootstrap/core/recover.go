@@ -8,7 +8,7 @@ import (
 	"ibrun/internal/job"
 )
 
-// tellRecovery passes an event to the state machine of package recovery, and performs the effects.
+// tellRecovery passes an event to the state machine of package recovery, and performs the resulting effects.
 func (c *Core) tellRecovery(ev recovery.Event) {
 	for _, e := range c.recovery.Step(c.now, ev) {
 		switch e := e.(type) {
@@ -58,7 +58,7 @@ func (c *Core) tellRecovery(ev recovery.Event) {
 	}
 }
 
-// recoverRoot performs an effect that only the root has.
+// recoverRoot performs an effect that occurs only at the root.
 func (c *Core) recoverRoot(e recovery.Effect) {
 	switch e := e.(type) {
 	case recovery.Announce:
@@ -88,7 +88,8 @@ func (c *Core) recoverRoot(e recovery.Effect) {
 	}
 }
 
-// raise applies a floor to what this agent knows of ranks, and sends it on.
+// raise applies a floor to connections, collectives and look-ups, and sends it to the ranks of this node and to the
+// children.
 func (c *Core) raise(m wire.Floor) {
 	for rank := range c.below.Own.All() {
 		if rank >= m.First && uint32(rank-m.First) < m.Count {
@@ -101,7 +102,7 @@ func (c *Core) raise(m wire.Floor) {
 	c.sendDown(m)
 }
 
-// respawned handles the outcome of a Refork.
+// respawned handles the result of a Refork.
 func (c *Core) respawned(ev Respawned) {
 	if ev.Code != 0 {
 		c.endRank(ev.Rank, job.Status{Kind: job.NotRun, Code: ev.Code})
@@ -118,7 +119,7 @@ func (c *Core) respawned(ev Respawned) {
 	c.tellRecovery(recovery.RankRespawned(ev))
 }
 
-// endForked ends ranks that were started while the job ends.
+// endForked ends the ranks of this node if their start was completed after the end of the job had begun.
 func (c *Core) endForked() {
 	if c.below.Own.Alive > 0 {
 		c.ranks.fate = max(c.ranks.fate, toldToEnd)
@@ -129,10 +130,10 @@ func (c *Core) endForked() {
 	}
 }
 
-// childRests handles a child's message that nothing of its subtree runs.
+// childRests handles a child's message that no rank of its subtree runs.
 func (c *Core) childRests(l Link, m wire.Rest) {
 	if m.Serial != c.recovery.Floor() {
-		return // since then its ranks may have started again
+		return // ranks of its subtree may have been restarted since it sent m
 	}
 	c.below.Rest(l, true)
 	c.doCollectives(c.collectives.Check())
@@ -141,7 +142,8 @@ func (c *Core) childRests(l Link, m wire.Rest) {
 	}
 }
 
-// rests reports whether this subtree waits for the root, because all its ranks have ended and may be restarted.
+// rests reports whether this agent must not exit yet, because ranks of its subtree may be restarted. It is called when
+// no rank of this node runs.
 func (c *Core) rests() bool {
 	rests := c.recovery.Rests()
 	if rests {
@@ -150,14 +152,14 @@ func (c *Core) rests() bool {
 	return rests
 }
 
-// restartLies says what of ranks that are to be restarted cannot be.
+// restartLies returns the reason that an order to restart the given ranks is invalid, or "".
 func (c *Core) restartLies(first job.Slot, count uint32) string {
 	return lieIf(!c.job.Launch.Restarts || uint64(first)+uint64(count) > uint64(c.job.Layout.Ranks()),
 		"of no ranks, or that nobody wants")
 }
 
 // nodeLost passes the loss of a node to the recovery machine, at the root. repaired says that the parent of the lost
-// agent has adopted the agents below it.
+// agent has adopted its children.
 func (c *Core) nodeLost(f wire.Fault, repaired bool) {
 	c.tellRecovery(recovery.NodeLost{
 		Fault: f, Repaired: repaired, Spawned: c.root.offspring.live > 0, Session: c.queue.SessionTime(),
@@ -167,7 +169,8 @@ func (c *Core) nodeLost(f wire.Fault, repaired bool) {
 // replaced handles the answer to a Replace.
 func (c *Core) replaced(m wire.Replaced) { c.tellRecovery(recovery.Answer{Msg: m}) }
 
-// nodesSwept reports whether the job may end as far as sweeps are concerned. All children have ended.
+// nodesSwept reports whether no sweep of a node delays the end of the job any longer. It is called when all children
+// have ended. A second request of the user to end the job cancels the wait for sweeps.
 func (c *Core) nodesSwept() bool {
 	if c.root.asked > 1 {
 		return true
@@ -176,7 +179,8 @@ func (c *Core) nodesSwept() bool {
 	return c.recovery.Swept()
 }
 
-// jobSwept answers the root of a job for which this agent has swept its node, and ends this agent.
+// jobSwept sends the result of a sweep of this node to the root that has started this agent for it. This agent then
+// ends.
 func (c *Core) jobSwept(ev JobSwept) {
 	c.send(Up, wire.Swept{Killed: ev.Killed, Left: nameLeft(ev.Left)})
 	c.become(done)

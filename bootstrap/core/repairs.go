@@ -79,7 +79,7 @@ func (c *Core) tellsFailures() bool {
 	return c.job.Launch.KeepGoing || c.job.Launch.Repair || c.job.Launch.Restarts
 }
 
-// openRecovery prepares this agent for losses, when it has received its Launch.
+// openRecovery prepares this agent for the loss of ranks and agents, after it has received its Launch m.
 func (c *Core) openRecovery(m wire.Launch) {
 	c.tellRecovery(recovery.Open{
 		Job: m.Job, Host: c.cfg.Host, RepairAsked: c.cfg.Policy.RepairAsked,
@@ -165,7 +165,7 @@ func (c *Core) wait() {
 		return
 	}
 	c.clock.linked, r.waiting, r.unresumed, r.until = false, true, false, c.now+r.most()
-	if c.recovery.Relaunches() { // others may take the place of its ranks then
+	if c.recovery.Relaunches() { // later, the ranks of this node may be restarted on another node
 		r.until = min(r.until, max(c.clock.up.received+recovery.OrphanTimeout, c.now))
 	}
 	c.wakeAt(r.until)
@@ -211,7 +211,7 @@ func (c *Core) resumed(m wire.Resume) {
 		Signals: r.signals.Count(), Input: r.inputs, Held: uint32(held), Released: c.collectives.Over(),
 		Floor: c.recovery.Floor(), Respawn: r.respawn, Begun: c.starts.ranks != unforked || r.number > 0,
 	}
-	if c.starts.ranks == unforked { // the ranks of this node wait for a Respawn
+	if c.starts.ranks == unforked { // if this agent has replaced a lost one, its ranks wait for a Respawn
 		state.Replaces = r.number
 	}
 	c.send(Up, state)
@@ -246,7 +246,8 @@ func (c *Core) resumed(m wire.Resume) {
 	for _, note := range notes {
 		c.send(Up, note)
 	}
-	if !c.job.Launch.StartBarrier || c.starts.ranks != unforked || r.number > 0 { // else its nodes are about to be numbered anew
+	// With a start barrier, nodes may get new indices until the ranks start.
+	if !c.job.Launch.StartBarrier || c.starts.ranks != unforked || r.number > 0 {
 		c.sendBelow()
 	}
 	r.exitAgain = r.left

@@ -6,19 +6,19 @@ import (
 	"ibrun/bootstrap/wire/frame"
 )
 
-// Event is something that happened to an agent. Package core and its parts define the events.
+// Event is an event of an agent. Package core and the packages below it define the events.
 type Event interface{ IsEvent() }
 
-// Effect is something that the driver must do, or, as Send and Wake, what a part of the core asks the core to do.
+// Effect is an action that the driver must perform. If a package below core returns Send or Wake, the core performs it.
 type Effect interface{ IsEffect() }
 
-// Send puts a message on a link. Output and Exit keep their order; other messages may overtake them.
+// Send sends a message over a link. Output and Exit messages keep their order. Other messages may overtake them.
 type Send struct {
 	To  Link
 	Msg frame.Message
 }
 
-// Wake asks the core for a call of the part's method Due at the time At.
+// Wake asks the core to call the method Due of the package that has returned this effect, at the time At.
 type Wake struct{ At time.Duration }
 
 func (Send) IsEffect() {}

@@ -8,8 +8,8 @@ import (
 
 // Ranks are those of the agent's own node, which have slots in a row.
 type Ranks struct {
-	Alive     uint32 // number of ranks whose process has not exited
-	Undrained uint32 // number of ranks whose output has not been read to its end
+	Alive     uint32 // number of ranks that have not exited, including ranks that have not started yet
+	Undrained uint32 // number of ranks whose output has not been read completely
 
 	first    job.Slot
 	programs []Program
