@@ -27,7 +27,7 @@ import (
 // identifies the order. A new agent that waits for its Respawn reports this number to an agent that adopts it.
 
 // placesOf creates a place for each node of lost whose ranks may be restarted. It returns these places, and the nodes
-// that get no place. It creates none if lost has several parts and k has not reported the agents below it.
+// that get no place. It creates none if lost has several nodes and k has not reported the agents below it.
 func (c *Core) placesOf(k branch, lost job.Parts) (places []Link, others job.Parts) {
 	if !c.recovery.Relaunches() || !k.knowsBelow() && lost.Len() > 1 {
 		return nil, lost
