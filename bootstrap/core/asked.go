@@ -83,7 +83,7 @@ func (c *Core) answered(id uint32, s rankwire.Standings) {
 		c.do(Answered{wire.Reply{ID: ticket, Standings: s}})
 		return
 	}
-	within := a.own.state == askingNow // hasLooked goes on itself
+	within := a.own.state == askingNow // hasLooked returns true then, so its caller continues
 	a.own.state = looked
 	c.do(Report{Missing{wire.Reply{Standings: s}, a.own.signal}})
 	switch {
@@ -95,8 +95,9 @@ func (c *Core) answered(id uint32, s rankwire.Standings) {
 	}
 }
 
-// hasLooked reports whether the job may end: the root has asked what its ranks do, or cannot. It asks
-// at the first call.
+// hasLooked reports whether the job may end. Before that, the root asks once what its ranks do, and waits for the
+// answer. The first call asks. It returns true at once if the job is not running, because the root cannot ask then.
+// signal ends the job after the answer, or is 0 if the time limit of the job does.
 func (c *Core) hasLooked(signal uint8) bool {
 	own := &c.root.asking.own
 	if c.stage != running || own.state != notLooked {

@@ -204,7 +204,7 @@ func (c *Core) sendDown(m frame.Message) {
 	}
 }
 
-// hasAny reports whether some of a span's ranks are of a child's subtree.
+// hasAny reports whether any rank of span is in the child's subtree.
 func (k *branch) hasAny(span recovery.Span) bool {
 	return slices.ContainsFunc(k.part, func(p job.Part) bool {
 		return p.Nodes.Base() < span.End() && span.First < p.Nodes.Base()+job.Slot(p.Nodes.Ranks())

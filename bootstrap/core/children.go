@@ -119,16 +119,18 @@ func (c *Core) partsOf(l Link) job.Parts {
 // host returns the name of the node on which the child runs.
 func (k *branch) host() string { return k.head.Nodes.At(0).Host }
 
-// tried is what was done before for a node.
+// tried records an earlier attempt to start a node.
 type tried struct {
-	by, phase, cause string // host that could not start it, and why; empty: nobody has tried
-	spare            bool   // it replaces a dead node
+	by, phase, cause string // host of the agent that failed, phase and reason of its failure; empty if none has
+	spare            bool   // spare, replacement or added node, which Config.Here does not count
 }
 
-// secondTry is the part of a session's time that a second one may take, when the
-// first has failed: others of its kind have come up meanwhile.
+// secondTry is the divisor for the timeout of a second session to a node after the first has failed. A shorter timeout
+// suffices, because other sessions have come up meanwhile.
 const secondTry = 3
 
+// most returns the timeout of the next session to the node. It returns 0, which stands for the timeout of the job, if
+// no session has failed.
 func (t tried) most(timeout time.Duration) time.Duration {
 	if t.by == "" {
 		return 0
@@ -136,21 +138,21 @@ func (t tried) most(timeout time.Duration) time.Duration {
 	return timeout / secondTry
 }
 
-// due is when a child with a share should have been ready.
+// due records when a child should have started its share of the work queue.
 type due struct {
-	at    time.Duration // when nodes are stolen from it; 0: never
-	every time.Duration // as expected
-	wait  time.Duration // until it is asked again
+	at    time.Duration // time of the next Steal to the child; 0 means never
+	every time.Duration // expected duration of starting the share
+	wait  time.Duration // delay between the next two Steals, doubled with each
 }
 
-// forget takes nodes from a child that are dead: they are the root's.
+// forget moves dead nodes from the child's part to dead. The root decides what becomes of them.
 func (k *branch) forget(f wire.Fault) {
 	end := f.Node + job.NodeIndex(f.Nodes)
 	k.dead = k.dead.Add(k.part.Within(f.Node, end)...)
 	k.part = k.part.Without(f.Node, end)
 }
 
-// here is where in a part the node is that is this machine, or -1.
+// here returns the offset in p of the node that is this machine, or -1. It is always -1 except at the root.
 func (c *Core) here(p job.Part) int {
 	here := c.recovery.Members().Here
 	if at := job.NodeIndex(here); c.cfg.Root && here >= 0 && at >= p.First && at < p.End() {
@@ -159,14 +161,14 @@ func (c *Core) here(p job.Part) int {
 	return -1
 }
 
-// hasNode reports whether a node is of a child's subtree, or was when it was
-// numbered otherwise.
+// hasNode reports whether the child's subtree has a node with the given index, or had one before nodes were dropped.
+// Nodes that are leaving or have left the job are included.
 func (k *branch) hasNode(node job.NodeIndex) bool {
 	return k.part.Has(node) || k.before.Has(node) || k.leaving.Has(node) || k.left.Has(node)
 }
 
-// hasRanks reports whether ranks are of a child's subtree. The child of a job that
-// drops nodes starts none before it numbers them as its parent does.
+// hasRanks reports whether one part of the child's subtree has the count ranks from first on. The numbers before nodes
+// were dropped do not matter, because a child starts no rank before it has the new numbers.
 func (k *branch) hasRanks(first job.Slot, count uint32) bool {
 	for _, all := range []job.Parts{k.part, k.leaving, k.left} {
 		for _, p := range all {
@@ -178,13 +180,13 @@ func (k *branch) hasRanks(first job.Slot, count uint32) bool {
 	return false
 }
 
-// hasDaemon reports whether a number is of a child's subtree: of a node, or of a rank.
+// hasDaemon reports whether number is the index of a node or the slot of a rank in the child's subtree.
 func (k *branch) hasDaemon(number uint32) bool {
 	return k.hasNode(job.NodeIndex(number)) || k.hasRanks(job.Slot(number), 1)
 }
 
-// mayGive reports whether nodes are a child's to return, or to report dead: not
-// the one that it runs on.
+// mayGive reports whether a child may return the count nodes from first on, or report them dead. It must have all of
+// them, and may not give up the node on which it runs.
 func (k *branch) mayGive(first job.NodeIndex, count uint32) bool {
 	end := first + job.NodeIndex(count)
 	return count > 0 && end > first && uint32(k.part.Within(first, end).Len()) == count && (k.head.First < first || k.head.First >= end)

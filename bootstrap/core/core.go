@@ -7,13 +7,13 @@
 // other agent reports facts and does what it is told. An agent that loses its
 // parent ends its part of the job by itself.
 //
-// The core itself handles launch, end and failure. The table of package child gives the actions for each child, and
-// branch.go performs them. All other functions of an agent are in components, which are packages below this one or
-// types in them: lookup (with bulk, pairs and names), collective, queries, flow. Each component has its
-// own state, receives events and returns effects. The components share the state of ranks and children in subtree,
-// which only the core changes. verify.go checks each frame first, and asks the component that will receive it. Then
-// step.go or rankframe.go passes the frame to its component. parts.go converts the effects of the component into
-// effects of the core.
+// The core itself handles the launch and the end of a job, and the links of an agent. The table of package child gives
+// the actions for each child, and branch.go performs them. Most other functions of an agent are in components, which
+// are packages below this one or types in them: queue, recovery, lookup (with bulk, pairs and names), collective,
+// queries and flow. Each component has its own state and decides about the events that the core passes to it. The
+// components share the state of ranks and children in subtree, which the core and recovery change. verify.go checks
+// each frame first, and asks the component that will receive it. Then order.go, step.go or rankframe.go passes the
+// frame to its component. recover.go performs the effects of recovery, and parts.go those of the other components.
 package core
 
 import (

@@ -17,7 +17,7 @@ const (
 	heartbeatEvery = recovery.Heartbeat
 	lookFrom       = 5 * time.Second
 	hostTimeout    = 10 * time.Second
-	lostAfter      = 7 * time.Second // as hostTimeout, in a job that restarts ranks; cuts of 5 s do no harm
+	lostAfter      = 7 * time.Second // for children, if the job restarts ranks; tolerates interruptions of 5 s
 	agentTimeout   = recovery.AgentTimeout
 	period         = time.Second // between looks at the links
 )

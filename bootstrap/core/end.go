@@ -166,7 +166,7 @@ func (c *Core) checkExit() {
 		return
 	}
 	if c.stage == running {
-		c.tellRecovery(recovery.Exiting{}) // send what waits for its time
+		c.tellRecovery(recovery.Exiting{}) // send the failures that are delayed
 	}
 	ends := f.ends
 	if !c.below.Own.Left() {

@@ -106,7 +106,7 @@ func (c *Core) rankInputRead(ev RankInputRead) {
 	}
 }
 
-// deaf takes a rank from the readers.
+// closeInput removes a rank from the readers.
 func (c *Core) closeInput(rank job.Slot) { delete(c.input.own, rank) }
 
 func (c *Core) stdinRead(ev StdinRead) {

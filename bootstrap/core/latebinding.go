@@ -8,11 +8,11 @@ import (
 	"ibrun/internal/job"
 )
 
-// Late binding (docs/dev/decisions/0013-late-binding.md): package queue decides which nodes a child gets, and nodes that a
-// child cannot start come back.
+// Late binding (docs/dev/decisions/0013-late-binding.md): package queue decides which nodes a child gets. A child
+// returns the nodes that it cannot start.
 
-// cutHere makes a child of the node that is this machine, if there is one, and returns the other nodes. The node needs no
-// session, and so is first.
+// cutHere adds a child for the node that is this machine, if below has it, and returns the other nodes. This child
+// comes first, because its session needs no remote shell.
 func (c *Core) cutHere(below job.Parts) job.Parts {
 	rest := below
 	for _, p := range below {
@@ -25,7 +25,7 @@ func (c *Core) cutHere(below job.Parts) job.Parts {
 	return rest
 }
 
-// share gives a child that has come up its share of the work queue.
+// share moves a share of the work queue to a child that has come up, and returns the share.
 func (c *Core) share(k *branch) job.Parts {
 	if !c.queue.Shares(c.now - k.started) {
 		return nil
@@ -45,7 +45,7 @@ func (c *Core) share(k *branch) job.Parts {
 	return part
 }
 
-// askBack asks children that are late for nodes, when there is a slot for them.
+// askBack asks children that are late to return nodes, if this agent has a free session slot and an empty work queue.
 func (c *Core) askBack() {
 	if c.stage != launching {
 		return
@@ -67,8 +67,8 @@ func (c *Core) askBack() {
 	}
 }
 
-// returnUp returns the nodes of a child whose session failed. An agent that
-// could reach nobody returns all that it has.
+// returnUp returns to the parent the nodes of a child whose session has failed. If at least two sessions have failed
+// and none has come up, this agent returns all nodes that it has not started.
 func (c *Core) returnUp(part job.Part, why ChildFailed) {
 	barren := c.queue.SessionFailed()
 	c.send(Up, wire.Return{Part: part, Barren: barren, Phase: why.Phase, Cause: why.Cause})
@@ -85,11 +85,11 @@ func (c *Core) returnUp(part job.Part, why ChildFailed) {
 	}
 }
 
-// returned takes nodes that a child has returned.
+// returned handles nodes that a child has returned.
 func (c *Core) returned(from Link, m wire.Return) {
 	k := &c.children[from]
 	mine := k.part.Within(m.Part.First, m.Part.End())
-	part := mine[0] // under the names that it was given with
+	part := mine[0] // with the hosts that this agent knows, not those in m
 	k.part = k.part.Without(part.First, part.End())
 	if k.due.at > 0 {
 		k.due.wait, k.due.at = k.due.every, c.now+k.due.every

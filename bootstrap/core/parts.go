@@ -14,7 +14,7 @@ import (
 // What the parts of the core want done, in the core's own effects. The lists are cleared, since a
 // part keeps its list and the values in it may be large.
 
-// perform performs the effects of a part. An effect that is not listed is one of the driver.
+// perform performs the effects of a component. All effects except Send, Wake and Violation are for the driver.
 func (c *Core) perform(effects []Effect) {
 	for _, e := range effects {
 		switch e := e.(type) {
@@ -31,7 +31,7 @@ func (c *Core) perform(effects []Effect) {
 	clear(effects)
 }
 
-// toolPlace returns the state of this agent for its tools.
+// toolPlace returns the state of this agent that its tools depend on.
 func (c *Core) toolPlace() flow.Place {
 	return flow.Place{
 		Now: c.now, Host: c.cfg.Host, Index: c.ranks.index, Running: c.stage == running, Forked: c.starts.ranks == forked,
@@ -39,7 +39,8 @@ func (c *Core) toolPlace() flow.Place {
 	}
 }
 
-// hostOf returns the host of a node of a part, at the root. Only their parents know the spares that replaced a node.
+// hostOf returns the host of the node at offset k in p, at the root. If a spare has replaced the node, p may still have
+// the old host, because only the parent of the spare changes its part.
 func (c *Core) hostOf(p job.Part, k int) string {
 	if m := c.recovery.Members(); len(m.Replaced) > 0 {
 		node, _ := m.At(p.First + job.NodeIndex(k))
@@ -48,14 +49,14 @@ func (c *Core) hostOf(p job.Part, k int) string {
 	return p.Nodes.At(k).Host
 }
 
-// heldTools lets orders go on that have waited for the ranks of this node.
+// heldTools applies the messages for tools that have waited for the ranks of this node, if these run now.
 func (c *Core) heldTools() {
 	if c.tools.Waits() {
 		c.perform(c.tools.Ready(c.toolPlace()))
 	}
 }
 
-// toolsClosed ends the daemons, since the job does here, and reports whether none is left.
+// toolsClosed ends the daemons of this node, because the job ends, and reports whether no order for daemons is open.
 func (c *Core) toolsClosed() bool {
 	c.heldTools()
 	c.perform(c.tools.Close(c.toolPlace()))

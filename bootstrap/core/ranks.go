@@ -22,7 +22,7 @@ func (c *Core) endRank(rank job.Slot, s job.Status) {
 	c.ranks.ends = append(c.ranks.ends, job.StatusRun{First: rank, Count: 1, Status: s})
 }
 
-// restart forgets how a rank has ended, because it is started again.
+// restart removes the exit status of a rank, because the rank is started again.
 func (r *ranks) restart(rank job.Slot) {
 	r.ends = slices.DeleteFunc(r.ends, func(run job.StatusRun) bool { return run.First == rank })
 }
@@ -127,8 +127,8 @@ func (c *Core) fault(f wire.Fault) {
 	c.send(Up, f)
 }
 
-// excuseRank lets the job continue without a rank, which is not restarted. Its program has said by PMIx that it handles
-// the end of ranks. The other ranks get an event.
+// excuseRank lets the job continue without a rank that has failed. The rank is not restarted, because its program has
+// registered with PMIx that it handles failures of ranks. The other ranks are told.
 func (c *Core) excuseRank(rank job.Slot, f wire.Fault) {
 	f.Awaited, f.Excused = false, true
 	c.tellRecovery(recovery.RanksLost{Ranks: recovery.Span{First: rank, Count: 1}})
@@ -136,7 +136,7 @@ func (c *Core) excuseRank(rank job.Slot, f wire.Fault) {
 	c.fault(f)
 }
 
-// rollbackAsked handles the request of a rank that all ranks are restarted.
+// rollbackAsked handles the request of a rank to restart all ranks.
 func (c *Core) rollbackAsked(rank job.Slot, text string) {
 	if !c.job.Launch.Restarts || c.recovery.Recalling() {
 		return

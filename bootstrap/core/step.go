@@ -12,9 +12,8 @@ import (
 	"ibrun/bootstrap/wire/rankwire"
 )
 
-// Step tells the agent what happened at time now, counted from any fixed
-// moment and never going back, and returns what to do about it. The slice is
-// the caller's until the next Step.
+// Step applies the event ev and returns the effects for the driver. now is the time since an arbitrary fixed moment.
+// The returned slice is valid until the next Step.
 func (c *Core) Step(now time.Duration, ev Event) []Effect {
 	c.now = max(now, c.now)
 	c.out = c.out[:0]
@@ -22,7 +21,7 @@ func (c *Core) Step(now time.Duration, ev Event) []Effect {
 		return nil
 	}
 	if f, ok := ev.(Frame); ok {
-		c.life(f.From).received = c.now // not when it is applied: it may be too early for that
+		c.life(f.From).received = c.now // set here, because apply may delay the frame
 	}
 	c.apply(ev)
 	c.settle()
@@ -155,7 +154,7 @@ func (c *Core) apply(ev Event) {
 func (c *Core) frame(from Link, m frame.Message) {
 	if from == Up {
 		if !c.clock.linked {
-			return // it was given up; this subtree ends by itself
+			return // the parent was given up, so its frames are ignored
 		}
 		if lie := c.parentLies(m); lie != "" {
 			c.distrust(Up, m, lie)
@@ -166,7 +165,7 @@ func (c *Core) frame(from Link, m frame.Message) {
 	}
 	k := &c.children[from]
 	if !k.In(child.Heard) {
-		return // it was given up; what it still says no longer counts
+		return // the child was given up, so its frames are ignored
 	}
 	if c.repeatedUp(from, m) {
 		return
@@ -211,7 +210,7 @@ func (c *Core) frame(from Link, m frame.Message) {
 	case wire.Rest:
 		c.childRests(from, m)
 	case rankwire.Collect:
-		if m.What == rankwire.Barrier && m.Parcels.Len() > 0 { // with values of PMI
+		if m.What == rankwire.Barrier && m.Parcels.Len() > 0 { // PMI puts values into barriers
 			c.tellRecovery(recovery.PMIUsed{})
 		}
 		c.doCollectives(c.collectives.JoinBelow(from, k.head.Nodes.Base(), m))
@@ -258,7 +257,7 @@ func (c *Core) frame(from Link, m frame.Message) {
 	}
 }
 
-// settle does what the last event made possible.
+// settle continues operations that the last event may have unblocked.
 func (c *Core) settle() {
 	if c.stage == idle {
 		return

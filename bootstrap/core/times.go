@@ -14,7 +14,7 @@ import (
 type times struct {
 	on    bool
 	began time.Duration
-	own   *job.NodeTimes // nil at the root
+	own   *job.NodeTimes // nil at the root, and at other agents if the job is not timed
 }
 
 // childTimes is what is known of the launch of a child and of those below it.
@@ -25,7 +25,8 @@ type childTimes struct {
 	missing uint32
 }
 
-// newTimes begins to record, at the time now, the launch of an agent on the node first.
+// newTimes returns the times of an agent that runs on the node first and got its Launch at the time now. If on is
+// false, nothing is recorded.
 func newTimes(on, root bool, now time.Duration, first job.NodeIndex) times {
 	t := times{on: on, began: now}
 	if on && !root {
@@ -58,9 +59,9 @@ func (t *times) markChild(k *branch, m job.Moment, now time.Duration) {
 	k.times.head.Mark(m, now-t.began)
 }
 
-// take takes in, at the time now since this agent got its Launch, how a child's launch went. The child has counted from
-// when it got its own Launch. That was between when it was sent and when its Times came here, less the time that the
-// child says to have passed in between: the middle of what is left is taken, and half of it is the error.
+// take records the message m about a child's launch. now is the time since this agent got its own Launch. The times in
+// m count from the moment at which the child got its Launch. That moment is at least sent, and at most now minus the
+// time m.Span that the child needed before it sent m. take assumes the middle, with half of the interval as the error.
 func (t *childTimes) take(now time.Duration, m wire.Times) {
 	sent := t.head.At[job.LaunchSent]
 	t.err = max(0, now-sent-m.Span) / 2
@@ -86,8 +87,8 @@ func (t *childTimes) nodes(yield func(job.NodeTimes) bool) bool {
 	return !head || yield(t.head)
 }
 
-// all returns what this agent knows of its subtree, parents before their children, and how many nodes there was no room
-// for.
+// all returns the known times of this agent and of the nodes below it, parents before their children. missing is the
+// number of nodes that did not fit into a message.
 func (t *times) all(children []branch) (nodes iter.Seq[job.NodeTimes], missing uint32) {
 	total := 0
 	if t.own != nil {
@@ -115,7 +116,7 @@ func (t *times) all(children []branch) (nodes iter.Seq[job.NodeTimes], missing u
 	}, missing + uint32(total-most)
 }
 
-// report returns the message that goes to the parent right before Ready.
+// report returns the message that this agent sends to its parent immediately before Ready.
 func (t *times) report(now time.Duration, children []branch) wire.Times {
 	t.markOwn(job.ReadySent, now)
 	nodes, missing := t.all(children)

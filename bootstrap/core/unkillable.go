@@ -40,8 +40,8 @@ func (c *Core) outlived(left []Unkillable) {
 	c.below.Own.Undrained, c.ranks.fate = 0, abandoned
 }
 
-// nameLeft returns a sentence about processes that survive SIGKILL with a command that shows more, or "" if there are
-// none.
+// nameLeft returns a sentence that names processes that have survived SIGKILL, with a command that shows more about
+// them. It returns "" if left is empty.
 func nameLeft(left []Unkillable) string {
 	if len(left) == 0 {
 		return ""
