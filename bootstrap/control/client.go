@@ -28,20 +28,20 @@ func (p places) dial(jobID string) (*Client, error) {
 	if strings.ContainsRune(jobID, '/') {
 		return nil, fmt.Errorf("%q is not the ID of a job", jobID)
 	}
+	err := errors.New("no such job of yours runs on this machine")
 	for _, dir := range p.folders() {
 		path := filepath.Join(dir, jobID+suffix)
-		if _, err := os.Lstat(path); err != nil || check(dir) != nil {
+		if _, e := os.Lstat(path); e != nil || check(dir) != nil {
 			continue
 		}
-		c, err := net.DialTimeout("unix", path, dialPatience)
-		if err != nil {
-			return nil, err
+		var c net.Conn
+		if c, err = net.DialTimeout("unix", path, dialPatience); err == nil {
+			in := bufio.NewScanner(c)
+			in.Buffer(nil, mostResponse)
+			return &Client{c, in}, nil
 		}
-		in := bufio.NewScanner(c)
-		in.Buffer(nil, mostResponse)
-		return &Client{c, in}, nil
 	}
-	return nil, errors.New("no such job of yours runs on this machine")
+	return nil, err
 }
 
 // Close ends the call.

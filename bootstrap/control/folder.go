@@ -89,7 +89,11 @@ func (p places) listen(jobID string) (*Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return listenIn(dir, jobID)
+	l, err := bind(dir, jobID)
+	if err != nil {
+		_ = os.Remove(dir)
+	}
+	return l, err
 }
 
 // listenIn creates the socket of a job in dir, and dir if it does not exist. It retries if a job that ends removes dir
