@@ -25,7 +25,7 @@ func (c *Core) outlived(left []Unkillable) {
 		return
 	}
 	c.reportToUser(rankwire.Notice{Host: c.cfg.Host, Text: nameLeft(left)})
-	c.finish.sweep = swept // it has just been tried
+	c.finish.sweep = swept // a sweep would find the same processes
 	ended := map[job.Slot]bool{}
 	for _, run := range c.ranks.ends {
 		ended[run.First] = true
