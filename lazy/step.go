@@ -138,7 +138,7 @@ func (f *remotePeer) opened() {
 	f.notify()
 }
 
-// failed handles the failure of a connection. If epoch is not 0, a newer start of the peer is the cause.
+// failed handles the failure of a connection. If epoch is not 0, the cause is a restart of the peer with that epoch.
 func (f *remotePeer) failed(c peer.Cause, epoch uint16) {
 	t := f.t
 	t.early -= f.early

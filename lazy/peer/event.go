@@ -13,10 +13,10 @@ type State uint8
 const (
 	Idle      State = iota // no connection; costs next to nothing
 	Resolving              // the agent has been asked where the peer is
-	Wait                   // we opened a generation; the peer has not answered
+	Wait                   // we have opened a generation, and the peer has not answered
 	Half                   // we can receive from the peer; it may not know that yet
 	Up                     // both can receive
-	Closing                // we asked to close; nothing of ours is under way
+	Closing                // we have asked to close the connection; no message of ours is unacknowledged
 	states
 )
 
@@ -35,7 +35,7 @@ const (
 	TimedOut                    // it runs, and did not answer for 30 s
 	Restarted                   // a newer epoch took the peer's place
 	WasReset                    // the peer has given this connection up
-	causeCount                  // keeps String in step
+	causeCount                  // number of causes
 )
 
 func (c Cause) String() string {
@@ -45,7 +45,7 @@ func (c Cause) String() string {
 	return [...]string{"unknown", "exited", "failed", "no such rank", "timed out", "restarted", "reset by peer"}[c]
 }
 
-// EventKind tells the events apart.
+// EventKind is the kind of an event.
 type EventKind uint8
 
 // The events, each with the fields of Event that it uses.
@@ -76,7 +76,7 @@ const (
 	Stopped     // Token, Have: the reader of a stream has ended after the effect Stop
 )
 
-// Event is one thing that happened. It is a plain struct so that no event costs memory.
+// Event is an input of a Peer. It is a plain struct, so that an event needs no allocation.
 type Event struct {
 	Kind               EventKind
 	Packet             PacketKind
@@ -89,7 +89,7 @@ type Event struct {
 	Tuple              fabric.Tuple // an address
 	Msg                []byte       // a message, a bundle, or an offer of the fabric
 	Body               []byte       // of a packet; used during the Step only
-	Fresh              bool         // the rank itself has answered just now, through its agent: it runs
+	Fresh              bool         // the rank has just answered through its agent, so it runs
 	Busy               bool         // a sender is at work, and may be about to write to the stream
 
 	Token     Token // stream that the event is about
@@ -100,7 +100,7 @@ type Event struct {
 	Have      uint64 // number of messages that this rank has received by the stream
 }
 
-// EffectKind tells the effects apart.
+// EffectKind is the kind of an effect.
 type EffectKind uint8
 
 // The effects, each with the fields of Effect that it uses.
@@ -115,7 +115,7 @@ const (
 	Closed
 	Failed   // Cause, Lost, Least: the oldest Lost unacknowledged messages are lost, or may be
 	Writable // Room has grown, and more than half of Config.Stage was in use
-	Drained  // all that was sent is acknowledged
+	Drained  // all messages that were sent are acknowledged
 	// Least: the peer was restarted with this epoch. Failed with the same Least follows if messages are lost.
 	Renewed
 	ResolveSecondary // Least: ask for the peer's second address; answer with SecondaryFound
@@ -126,7 +126,7 @@ const (
 	Read      // read the stream; pass EndRead or Lost when that ends
 	Mark      // write the end mark after all messages
 	Close     // Why: close the stream; Why is nil if there was no failure
-	End       // Why, Alarm: the pair has ended for good, and what was on its stream is lost
+	End       // Why, Alarm: the pair has ended for good, and the messages on its stream are lost
 	Notify    // a sender for which Route has returned NotNow may ask again
 	MayRest   // the stream was given up: the owner may close the connection if it is idle
 	Stop      // stop the stream; if it is being read, pass Stopped when nothing more of it can arrive
@@ -134,7 +134,7 @@ const (
 	Again     // Have: pass each message written after the first Have ones as Send, after the effects of this Step
 )
 
-// Effect is one thing the owner has to do.
+// Effect is an action that the owner of a Peer has to perform.
 type Effect struct {
 	Kind     EffectKind
 	Packet   PacketKind
@@ -161,9 +161,8 @@ type news struct {
 	control []byte
 }
 
-// Scratch is where effects and packet bodies are built. Peers that never run
-// at the same time may share one, so that a thousand of them cost one buffer.
-// The zero value is ready.
+// Scratch holds the buffers for effects and packet bodies. Peers that never run at the same time may share one to save
+// memory. The zero value is ready for use.
 type Scratch struct {
 	effects []Effect
 	news    []news
@@ -171,6 +170,6 @@ type Scratch struct {
 	pace    pace
 }
 
-// Expect says that answers may take so long at first: what is sent is not
-// repeated sooner. What is measured later takes its place.
+// Expect sets the first estimate of the time in which peers answer. The Peer does not repeat a packet sooner. Measured
+// times replace the estimate.
 func (s *Scratch) Expect(answer time.Duration) { s.pace.smooth = min(answer, slowest) }

@@ -19,7 +19,7 @@ import (
 	"ibrun/fabric"
 )
 
-// Config is what a Peer knows at birth.
+// Config contains the parameters of a Peer.
 type Config struct {
 	Epoch     uint16        // epoch of this rank, 1 or more
 	Tuple     fabric.Tuple  // address of this rank
@@ -64,9 +64,9 @@ type Peer struct {
 	asked bool         // a question to the agent has not been answered
 	epoch uint16       // the peer's epoch; 0: not known
 	gen   uint32       // last generation of this pair of epochs
-	to    fabric.Tuple // where the peer is reached
-	mtu   int          // bytes of body, the lower of both sides
-	room  uint8        // the window the peer began with
+	to    fabric.Tuple // address of the peer
+	mtu   int          // maximum size of a packet body in bytes, the lower of both sides
+	room  uint8        // initial window of the peer, in segments
 
 	path         *path // 6; nil if this rank has one network
 	retry        retry // 4
@@ -82,28 +82,28 @@ type Peer struct {
 	trace   func(any) // in tests, gets each row that is applied, and each received control message as news
 }
 
-// closing is what the two sides of one generation know about its end.
+// closing is the state of the close of the current generation.
 type closing struct {
-	attempt  uint32 // our last
-	decided  uint32 // the peer's last that we decided
-	granted  bool   // and how
-	sent     uint64 // messages of ours that have gone into segments
+	attempt  uint32 // number of the last attempt of this rank to close
+	decided  uint32 // number of the peer's last attempt that this rank has answered
+	granted  bool   // that attempt was granted
+	sent     uint64 // messages of this rank that have gone into segments
 	received uint64 // messages of the peer that were delivered
 }
 
 // Counts are totals since New.
 type Counts struct {
 	Malformed uint64 // packets that were ignored because they do not parse
-	Doubled   uint64 // segments that were here already
+	Doubled   uint64 // segments that were received more than once
 	Resent    uint64 // segments that were sent again
 	Repeated  uint64 // handshake packets that were sent again
 	TimedOut  uint64 // times that the oldest segment was not acknowledged in time
 }
 
-// messageCost is what a message occupies of Stage besides its bytes.
+// messageCost is the number of bytes that a message takes of Config.Stage in addition to its length.
 const messageCost = 64
 
-// New makes a Peer at rest.
+// New returns a Peer in the state Idle.
 func New(cfg Config) *Peer {
 	cfg.MTU = min(max(cfg.MTU, leastMTU), math.MaxUint16)
 	if cfg.Window <= 0 || cfg.Window > ring {
@@ -128,27 +128,26 @@ func New(cfg Config) *Peer {
 	return p
 }
 
-// State is where the pair stands.
+// State returns the state of the connection.
 func (p *Peer) State() State { return p.state }
 
-// Epoch is the peer's, as far as it is known; 0: it is not.
+// Epoch returns the epoch of the peer, or 0 if it is not known.
 func (p *Peer) Epoch() uint16 { return p.epoch }
 
-// Address is where the peer is reached, as far as it is known: from Wait on.
+// Address returns the address of the peer. It is known in Wait and all later states.
 func (p *Peer) Address() fabric.Tuple { return p.to }
 
-// Unacked is how many messages were accepted and are neither acknowledged nor
-// reported lost.
+// Unacked returns the number of messages that were accepted and are neither acknowledged nor reported lost.
 func (p *Peer) Unacked() int { return p.pending }
 
 // Room returns the length in bytes of the longest message that may be sent now. If it is negative, no message
 // may be sent.
 func (p *Peer) Room() int { return p.cfg.Stage - p.unackedBytes - messageCost }
 
-// Untaken is how many bytes were delivered and not reported as taken.
+// Untaken returns the number of bytes that were delivered and have not been reported by Taken.
 func (p *Peer) Untaken() int { return p.untaken }
 
-// Packet is the length in bytes of the longest message that one packet carries.
+// Packet returns the length in bytes of the longest message that fits into one packet.
 func (p *Peer) Packet() int {
 	if p.mtu == 0 {
 		return p.cfg.MTU - segmentLen
@@ -283,7 +282,7 @@ func (p *Peer) rest() {
 		return // a message of the peer may be half-way: it may have died there, and FIN finds out
 	}
 	if p.state == Up && p.win.owed > 0 {
-		p.acknowledge(0) // or the peer would have to refuse
+		p.acknowledge(0) // without this acknowledgement, the peer would have to refuse the FIN
 	}
 	p.apply(inRest, &cue{})
 }
@@ -307,7 +306,7 @@ func (p *Peer) emitNews(e Effect) {
 // tell reports n to the upgrade, which handles it after the connection has handled the current event.
 func (p *Peer) tell(n news) { p.scratch.news = append(p.scratch.news, n) }
 
-// transmit builds a body in the scratch and sends it to the peer.
+// transmit encodes the body of k in the scratch buffer and sends the packet to the peer.
 func (p *Peer) transmit(k *packet) {
 	p.wantSecond()
 	p.transmitTo(p.to, k)
@@ -320,8 +319,8 @@ func (p *Peer) transmitTo(to fabric.Tuple, k *packet) {
 	})
 }
 
-// body appends to the scratch. If that has to move, earlier bodies keep the
-// memory that they are in.
+// body appends the body of k to the scratch buffer. If the buffer has to grow, earlier bodies stay valid in the old
+// memory.
 func (p *Peer) body(k *packet) []byte {
 	from := len(p.scratch.bytes)
 	p.scratch.bytes = k.append(p.scratch.bytes)

@@ -5,11 +5,11 @@ type message struct {
 	kind uint8 // one of kindFlags, or 0
 }
 
-// queue holds messages of which not everything is in segments yet.
+// queue holds the messages that are not completely in segments yet.
 type queue struct {
 	list []message
-	head int // of list; those before it have gone
-	cut  int // bytes of the first message that are in segments
+	head int // index in list of the first message; earlier ones have been sent
+	cut  int // number of bytes of the first message that are in segments
 }
 
 func (q *queue) len() int { return len(q.list) - q.head }
@@ -23,7 +23,7 @@ func (q *queue) push(m message) {
 	q.list = append(q.list, m)
 }
 
-// pop forgets the first message. An empty queue keeps memory for few only.
+// pop removes the first message. If the queue is empty then, it releases a large list.
 func (q *queue) pop() {
 	q.list[q.head] = message{}
 	q.head++
@@ -36,8 +36,7 @@ func (q *queue) pop() {
 	}
 }
 
-// cutOff takes the next segment of at most size bytes from the front, and
-// tells the length of its message.
+// cutOff removes the next segment of at most size bytes from the first message. whole is the length of that message.
 func (q *queue) cutOff(size int) (payload []byte, flags uint8, whole int) {
 	m := &q.list[q.head]
 	whole = len(m.body)
@@ -55,8 +54,7 @@ func (q *queue) cutOff(size int) (payload []byte, flags uint8, whole int) {
 	return payload, flags, whole
 }
 
-// loseBegun forgets every message of which a segment has been sent and which
-// is not acknowledged, and returns how many.
+// loseBegun drops each unacknowledged message of which a segment has been sent, and returns their number.
 func (p *Peer) loseBegun() (lost int) {
 	if w := p.win; w != nil {
 		for seq := w.una; seq != w.next; seq++ {
@@ -75,11 +73,11 @@ func (p *Peer) loseBegun() (lost int) {
 	return lost
 }
 
-// drop ends a connection. What was begun may or may not have arrived, so it
-// is reported; what is only staged goes out in the next generation.
+// drop ends a connection. It reports as lost the messages of which a segment has been sent, because they may or may not
+// have arrived. The other staged messages are sent in the next generation.
 func (p *Peer) drop(cause Cause) {
 	if p.state == Resolving {
-		return // there is none
+		return // there is no connection
 	}
 	open := p.win != nil
 	lost := p.loseBegun()
@@ -94,14 +92,14 @@ func (p *Peer) drop(cause Cause) {
 	}
 }
 
-// fail gives up everything. The next message asks for the address anew.
+// fail ends the connection and drops all messages. The next message asks for the address again.
 func (p *Peer) fail(cause Cause) {
 	lost := p.pending
 	p.forget()
 	p.emitNews(Effect{Kind: Failed, Cause: cause, Lost: lost})
 }
 
-// forget drops the connection, and all that was to be sent.
+// forget drops the connection, all messages and the address of the peer.
 func (p *Peer) forget() {
 	p.queue, p.unackedBytes, p.pending = queue{}, 0, 0
 	p.win = nil

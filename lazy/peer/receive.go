@@ -2,7 +2,7 @@ package peer
 
 import "bytes"
 
-// take takes what a SEGMENT or ACK brings.
+// take handles a SEGMENT or an ACK.
 func (p *Peer) take(c *cue) {
 	p.takeAck(&c.packet)
 	if c.kind == PacketSegment {
@@ -12,8 +12,8 @@ func (p *Peer) take(c *cue) {
 	}
 }
 
-// receive puts a segment in its place and delivers what is in order. Whatever
-// is not simply the next is acknowledged at once: the peer learns from it.
+// receive stores a segment and delivers the messages that are complete and in order. A segment that is not the next one
+// is acknowledged at once, so that the peer learns of the gap or of the duplicate.
 func (p *Peer) receive(k *packet) {
 	w := p.win
 	ahead := int32(k.seq - w.want)
@@ -24,7 +24,7 @@ func (p *Peer) receive(k *packet) {
 		return
 	}
 	if ahead >= ring {
-		w.answerNow() // over every limit that we gave
+		w.answerNow() // beyond every window that this rank has granted
 		return
 	}
 	if ahead > 0 {
@@ -61,19 +61,18 @@ func (p *Peer) receive(k *packet) {
 	}
 }
 
-// In a flood of segments an ACK is due for manyOwed of them, which is much less than a window. It
-// begins with fewOwed, and does so again when one was not simply the next or the peer has paused: a
-// sender that has lost something sends few at a time.
+// If many segments arrive in order, one ACK is sent for each manyOwed of them, which is much less than a window. The
+// number starts at fewOwed. It returns to fewOwed after a segment out of order and after a pause, because a sender that
+// has lost a segment sends few at a time.
 const (
 	fewOwed  = 2
 	manyOwed = 8
 )
 
-// answerNow acknowledges at once, and all that follows soon.
+// answerNow makes the Peer acknowledge at once, and the next segments after fewOwed of them.
 func (w *window) answerNow() { w.ackNow, w.most = true, fewOwed }
 
-// assemble adds the next segment in order to its message. owned says that the
-// payload is ours to give away.
+// assemble adds the next segment in order to its message. owned says that the Peer owns the memory of payload.
 func (p *Peer) assemble(payload []byte, flags uint8, owned bool) {
 	w := p.win
 	switch {
@@ -109,5 +108,5 @@ func (p *Peer) assemble(payload []byte, flags uint8, owned bool) {
 	}
 }
 
-// halfway reports whether part of a message is here and not delivered.
+// halfway reports whether a message has arrived in part.
 func (w *window) halfway() bool { return w != nil && (w.open || w.have != 0) }

@@ -45,14 +45,14 @@ func (p *Peer) arrived(ev Event) {
 	p.inGeneration(&c)
 }
 
-// asksAnswer reports whether the sender of the packet waits for one back.
+// asksAnswer reports whether the sender of the packet waits for an answer.
 func (k *packet) asksAnswer() bool {
 	return k.kind == PacketState || k.kind == PacketSegment || k.kind == PacketFin || k.kind == PacketAck &&
 		k.flags&flagAsk != 0
 }
 
 func (p *Peer) inGeneration(c *cue) {
-	left := p.state == Idle || p.state == Resolving // the present generation has ended too
+	left := p.state == Idle || p.state == Resolving // then the current generation has ended, too
 	switch {
 	case c.gen > p.gen:
 		if c.kind != PacketState || c.flags&flagHaveYou != 0 {
@@ -97,8 +97,8 @@ func (p *Peer) inGeneration(c *cue) {
 	}
 }
 
-// decide grants or refuses a FIN. The peer goes on to its next attempt only
-// when the one before was refused, so older attempts need no memory.
+// decide reports whether a FIN is granted. The peer makes its next attempt only after the last one was refused, so only
+// the last decision is stored.
 func (p *Peer) decide(c *cue) bool {
 	f := &p.fin
 	if c.attempt > f.decided && p.state != Wait {
@@ -115,13 +115,13 @@ func (p *Peer) decide(c *cue) bool {
 	return c.attempt == f.decided && f.granted
 }
 
-// enter begins a generation.
+// enter starts a generation.
 func (p *Peer) enter(gen uint32) {
 	p.gen = gen
 	p.fin = closing{}
 }
 
-// succeeded makes a newer epoch the peer: the next program of its rank, or a restarted rank.
+// succeeded handles a newer epoch of the peer: the next program of its rank, or a restart.
 func (p *Peer) succeeded(epoch uint16) {
 	if p.epoch != 0 && job.StartOf(epoch) > job.StartOf(p.epoch) {
 		p.renewed(epoch)
@@ -131,12 +131,12 @@ func (p *Peer) succeeded(epoch uint16) {
 	p.adopt(epoch)
 	p.asked = false
 	if p.state == Resolving {
-		p.question(false) // the answer to the first may be too old
+		p.question(false) // the answer to the first question may be too old
 	}
 }
 
-// renewed makes a newer start of the rank the peer. It does not know what its old start was told,
-// so what was sent to that and is not acknowledged is lost, staged or not.
+// renewed handles a restart of the peer. The new process does not know what was sent to the old one, so all
+// unacknowledged messages are lost, even if they are only staged.
 func (p *Peer) renewed(epoch uint16) {
 	p.emit(Effect{Kind: Renewed, Least: epoch})
 	p.tell(news{kind: Failed})
@@ -159,7 +159,7 @@ func (p *Peer) adopt(epoch uint16) {
 	p.enter(0)
 }
 
-// resolved takes the agent's answer.
+// resolved handles the agent's answer.
 func (p *Peer) resolved(ev Event) {
 	asked := p.asked
 	p.asked = false
@@ -183,25 +183,25 @@ func (p *Peer) resolved(ev Event) {
 	case ev.Epoch > p.epoch:
 		p.succeeded(ev.Epoch)
 	case !asked:
-		return // the peer itself has told us since
+		return // the peer has sent its address meanwhile
 	}
 	p.apply(inFound, &cue{packet: packet{tuple: ev.Tuple}})
 }
 
-// question asks the agent where the peer is.
+// question asks the agent for the address of the peer.
 func (p *Peer) question(fresh bool) {
 	p.asked = true
 	p.emit(Effect{Kind: Resolve, Least: p.epoch, Fresh: fresh})
 }
 
-// reject tells a packet's sender who we are, or which generations have ended.
+// reject answers a packet with the epoch of this rank and the last generation that has ended.
 func (p *Peer) reject(epoch uint16, gen uint32, to fabric.Tuple) {
 	k := packet{kind: PacketReject, epoch: p.cfg.Epoch, tuple: p.own(to)}
 	p.emit(Effect{Kind: Transmit, Packet: k.kind, Gen: gen, DstEpoch: epoch, To: to, Body: p.body(&k),
 		Path: p.Moves()})
 }
 
-// apply finds the row, does what it says and goes where it says.
+// apply finds the row of an input in the current state, performs its actions, and changes the state.
 func (p *Peer) apply(in input, c *cue) {
 	r := index[p.state][in]
 	if p.trace != nil {
@@ -226,7 +226,7 @@ func (p *Peer) do(a action, c *cue) {
 		p.transmitState(flagAnswer, 0)
 		p.retry.begin(p.now, p.jitter(p.scratch.pace.first(firstRetry)))
 	case doOffer:
-		p.asked = false // what it says may be older than this
+		p.asked = false // the answer of the agent may be older than the STATE
 		p.transmitState(flagHaveYou|flagAnswer, c.stamp)
 		p.retry.begin(p.now, p.jitter(p.scratch.pace.first(firstRetry)))
 	case doRepeat:
