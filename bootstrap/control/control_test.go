@@ -135,7 +135,8 @@ func TestFolderOfOthers(t *testing.T) {
 		},
 	} {
 		p := places{runtime: t.TempDir(), tmp: t.TempDir()}
-		spoiled := append(p.folders(), filepath.Join(p.tmp, fmt.Sprintf("ibrun-%d.1", os.Geteuid())))
+		first := filepath.Join(p.tmp, fmt.Sprintf("ibrun-%d", os.Geteuid()))
+		spoiled := []string{p.folders()[0], first, first + ".1"}
 		for _, dir := range spoiled {
 			require.NoError(t, os.Mkdir(dir, 0o700))
 			require.NoError(t, spoil(dir))
@@ -251,8 +252,9 @@ func TestFolders(t *testing.T) {
 		t.Setenv("XDG_RUNTIME_DIR", dir)
 		require.Equal(t, want, usualPlaces())
 	}
-	p := places{runtime: "/run/user/7", tmp: t.TempDir()}
+	p := places{runtime: t.TempDir(), tmp: t.TempDir()}
+	require.Equal(t, []string{filepath.Join(p.runtime, "ibrun")}, p.folders())
 	first := filepath.Join(p.tmp, fmt.Sprintf("ibrun-%d", os.Geteuid()))
 	require.NoError(t, os.Mkdir(first+".new", 0o700))
-	require.Equal(t, []string{"/run/user/7/ibrun", first, first + ".new"}, p.folders())
+	require.Equal(t, []string{first, first + ".new"}, places{tmp: p.tmp}.folders())
 }

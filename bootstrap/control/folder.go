@@ -36,15 +36,28 @@ func usualPlaces() places {
 	return p
 }
 
-// folders returns the folders that may contain sockets of this user's jobs, in the order of preference. Some may not
-// exist. Some may belong to another user, because any user can create any name in p.tmp.
-func (p places) folders() (dirs []string) {
-	if p.runtime != "" {
-		dirs = append(dirs, filepath.Join(p.runtime, "ibrun"))
+// folders returns the folders that may contain sockets of this user's jobs: the one in p.runtime, or those in p.tmp if
+// that one cannot be used. Some may not exist. In p.tmp, some may belong to another user, who can take any name there.
+func (p places) folders() []string {
+	if dir := filepath.Join(p.runtime, "ibrun"); p.runtime != "" && usable(dir) {
+		return []string{dir}
 	}
 	first := filepath.Join(p.tmp, fmt.Sprintf("ibrun-%d", os.Geteuid()))
 	others, _ := filepath.Glob(first + ".*")
-	return append(append(dirs, first), others...)
+	return append([]string{first}, others...)
+}
+
+// maxFolder is the maximum length in bytes of a folder's path, so that the path of a socket in it fits in sun_path
+// (unix(7)), which has 108 bytes with a NUL. A job's ID has 16 digits.
+const maxFolder = 107 - len("/0123456789abcdef"+suffix)
+
+// usable reports whether dir can contain sockets of this user's jobs. It need not exist.
+func usable(dir string) bool {
+	err := check(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		err = unix.Access(filepath.Dir(dir), unix.W_OK|unix.X_OK)
+	}
+	return err == nil && len(dir) <= maxFolder
 }
 
 // errNotOurs is the error for a path that is not a folder, and for a folder that another user owns or can enter.
