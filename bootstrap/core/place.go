@@ -141,7 +141,7 @@ func (c *Core) startReplacement(old Link, m wire.Replace) {
 	k.old, k.number = old, m.Number
 	c.bulk.Took(l, old)
 	c.tables.Took(l, old)
-	c.doLookups(c.lookups.NoTableBelow(c.now, l))
+	c.lookups.Took(l)
 	c.starts.next = len(c.children)
 	c.openSession(l)
 }
