@@ -53,9 +53,9 @@ func (t *Table) openSecondary() {
 	}
 }
 
-// Wanted opens the fabric in the background, because another node asks for the address of this rank. If that fails,
-// Wanted calls failed with the error, which later calls of Send return, too. Wanted returns false if the fabric is open
-// already.
+// Wanted opens the fabric in the background, because another node asks for the address of this rank. It returns false if
+// the fabric is open already. If the fabric cannot be opened, Wanted passes the error to the function failed, unless the
+// table has been closed. Later sends to other nodes return this error, too.
 func (t *Table) Wanted(failed func(error)) bool {
 	if t.Tuple().Kind != fabric.NONE {
 		return false

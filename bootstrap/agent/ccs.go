@@ -141,7 +141,7 @@ const (
 type ccsPort struct {
 	*ccsSide
 	listener *net.TCPListener
-	room     chan struct{} // contains one element for each connected client; serve blocks while it is full; never closed
+	room     chan struct{} // one element for each client, and one while serve waits for the next; never closed
 	keys     ccsKeys
 	warnings atomic.Uint32
 }

@@ -42,7 +42,8 @@ type sessionEvents interface {
 type processEvents interface {
 	// Interrupted reports that the root has received a signal.
 	Interrupted(core.Interrupted)
-	// NodeSignal reports that an agent other than the root has received a signal for the ranks of its node.
+	// NodeSignal reports that an agent other than the root has received a signal that is meant for ranks, directly or
+	// from its reaper.
 	NodeSignal(core.NodeSignal)
 	// EndRequested reports that an agent other than the root has received a signal that asks it to end.
 	EndRequested(core.EndRequested)
@@ -78,7 +79,7 @@ type terminalEvents interface {
 type jobEvents interface {
 	// JobAnswered reports that a spawned job runs, or the reason why it was not started.
 	JobAnswered(core.JobAnswered)
-	// JobAsked reports a question of a spawned job about a service.
+	// JobAsked reports a request of a spawned job to the table of named ports (MPI's name service).
 	JobAsked(core.JobAsked)
 	// JobEnded reports the end of a spawned job.
 	JobEnded(core.JobEnded)

@@ -29,7 +29,7 @@ type side struct {
 	cut     bool  // nothing arrives or leaves any more
 	stopped bool  // by the rank of this side; messages that it has read are still being delivered
 	came    int   // number of messages that were delivered
-	kept    []int // messages that were written, in order
+	kept    []int // retained messages, in order; each is added before it is written
 	over    bool  // the other side has closed
 }
 

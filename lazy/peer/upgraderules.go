@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// upgradeCue contains the values of an input that its actions use.
+// upgradeCue holds the values of an event or a control message that the actions of a table row use.
 type upgradeCue struct {
 	token Token
 	offer []byte

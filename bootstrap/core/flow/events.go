@@ -78,7 +78,8 @@ type SessionSent struct {
 	Data rankwire.ToolPiece
 }
 
-// SessionTaken says that a caller has read data of the cost N.
+// SessionTaken says that the caller of the session ID has received messages from member 0, or that its client side has
+// dropped them. N is the sum of their costs in bytes (rankwire.ToolPiece.Cost).
 type SessionTaken struct{ ID, N uint32 }
 
 // MemberFrame is a message of a member of this node.

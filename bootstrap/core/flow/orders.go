@@ -40,7 +40,8 @@ type receiver struct {
 	credit, owed int    // bytes that the child may still send, and bytes passed on that it may send again
 }
 
-// order is one open order. session is nil unless the daemons are members of a session.
+// order is the state, at this agent, of an order for daemons that has not ended. If the daemons are members of a
+// session, the field session is its state.
 type order struct {
 	id       uint32
 	credit   int
