@@ -6,18 +6,18 @@ import (
 	"ibrun/fabric"
 )
 
-// State is the state of the connection of a pair, as one of the two ranks sees it.
+// State is the state of the datagram connection of a pair, as one of the two ranks sees it.
 type State uint8
 
 // The states. docs/dev/states.md says how they follow each other.
 const (
-	Idle      State = iota // no connection; costs next to nothing
-	Resolving              // the agent has been asked where the peer is
-	Wait                   // we have opened a generation, and the peer has not answered
-	Half                   // we can receive from the peer; it may not know that yet
-	Up                     // both can receive
-	Closing                // we have asked to close the connection; no message of ours is unacknowledged
-	states
+	Idle      State = iota // there is no connection
+	Resolving              // the agent has been asked for the address of the peer
+	Wait                   // this rank has opened a generation, and the peer has not answered
+	Half                   // this rank can receive from the peer, which may not know that yet
+	Up                     // both ranks can receive
+	Closing                // this rank has sent FIN; the peer has acknowledged all messages that were sent before
+	states                 // number of states
 )
 
 func (s State) String() string {
@@ -27,14 +27,14 @@ func (s State) String() string {
 // Cause says why a connection failed.
 type Cause uint8
 
-// The causes. The first three are also what Unresolved tells.
+// The causes. The event Unresolved has one of the first three.
 const (
-	Exited     Cause = iota + 1 // the rank has ended
-	Broken                      // the rank has failed
-	NoRank                      // there is no such rank, or it has no address
-	TimedOut                    // it runs, and did not answer for 30 s
-	Restarted                   // a newer epoch took the peer's place
-	WasReset                    // the peer has given this connection up
+	Exited     Cause = iota + 1 // the peer has ended without failing
+	Broken                      // the peer has failed
+	NoRank                      // the job has no such rank, or the rank has no address
+	TimedOut                    // the peer runs, and has not answered for 30 s
+	Restarted                   // the peer has a newer epoch: its process was replaced
+	WasReset                    // the peer has ended this connection
 	causeCount                  // number of causes
 )
 
@@ -50,26 +50,26 @@ type EventKind uint8
 
 // The events, each with the fields of Event that it uses.
 const (
-	// Send passes Msg to the Peer, which owns Msg from then on and always accepts it. The owner checks Room first.
+	// Send stages Msg, which the Peer owns from then on. The owner must check Room first, because Send does not.
 	Send           EventKind = iota + 1
-	Bundle                   // Msg: like Send, for a bundle made by AppendBundled; the peer gets DeliverBundle
-	Warm                     // connect without a message
-	Resolved                 // Tuple, Epoch, Fresh: answer to Resolve
-	Unresolved               // Cause: answer to Resolve, one of Exited, Broken, NoRank
+	Bundle                   // Msg: like Send, for a bundle (AppendBundled); the peer emits DeliverBundle
+	Warm                     // connect although no message is staged
+	Resolved                 // Tuple, Epoch, Fresh: positive answer to Resolve
+	Unresolved               // Cause: negative answer to Resolve, one of Exited, Broken, NoRank
 	Packet                   // Packet, Gen, SrcEpoch, DstEpoch, Path, Body, Tuple (source address), Busy
 	Tick                     // the timer has expired; early and unnecessary Ticks are harmless
-	Rest                     // Busy: request to give the stream up, if there is one, or else to close an idle connection
-	Taken                    // N: total bytes of the messages that the program has received since the last Taken
+	Rest                     // Busy: give the stream up, if there is one, or else close an idle connection
+	Taken                    // N: bytes of delivered messages that the program has received since the last Taken
 	Down                     // the first network of this rank has failed
 	Recovered                // the first network of this rank works again
 	SecondaryFound           // Tuple: answer to ResolveSecondary
-	Flush                    // a goroutine waits until all sent messages are acknowledged
-	Floor                    // Epoch: lowest valid epoch of the peer, which was restarted
+	Flush                    // ask the peer for acknowledgements that it may be delaying
+	Floor                    // Epoch: lowest valid epoch of the peer from now on, because it was restarted
 
 	Upgrade     // Route has returned AfterUpgraded
 	OfferMade   // Token, Msg: answer to MakeOffer; Token was not used before; Msg has 1 to 64 bytes
 	OfferFailed // Why: answer to MakeOffer
-	Connected   // Token, Kept: a stream is up and the peer has proved itself; if the peer dials, this rank has, too
+	Connected   // Token, Kept: a stream is open and the peer has proved its identity; an accepting rank has, too
 	DialFailed  // Token, Why: answer to Dial
 	EndRead     // Token, Have: the stream was read up to the peer's end mark
 	Lost        // Token, Why, PeerEnded, Over, Kept: a stream has failed
@@ -81,22 +81,22 @@ type Event struct {
 	Kind               EventKind
 	Packet             PacketKind
 	Cause              Cause
-	SrcEpoch, DstEpoch uint16       // epochs that a packet names
-	Epoch              uint16       // epoch that the agent names, 1 or more (job.Epoch)
+	SrcEpoch, DstEpoch uint16       // epochs of the sender and of the receiver in the header of a packet
+	Epoch              uint16       // epoch of the peer according to the agent, 1 or more (job.Epoch)
 	Gen                uint32       // generation of a packet
-	Path               uint16       // number that a packet carries
-	N                  int          // bytes, 0 or more
-	Tuple              fabric.Tuple // an address
+	Path               uint16       // path number of a packet; see Moves
+	N                  int          // number of bytes, 0 or more; see Taken
+	Tuple              fabric.Tuple // address of the peer, or source address of a packet
 	Msg                []byte       // a message, a bundle, or an offer of the fabric
-	Body               []byte       // of a packet; used during the Step only
-	Fresh              bool         // the rank has just answered through its agent, so it runs
-	Busy               bool         // a sender is at work, and may be about to write to the stream
+	Body               []byte       // body of a packet; the Peer does not use it after the Step
+	Fresh              bool         // the peer has just answered through its agent, so it runs
+	Busy               bool         // a sender of this rank is at work, and may be about to write to the stream
 
-	Token     Token // stream that the event is about
+	Token     Token // identifies the stream that the event is about
 	Why       error
-	PeerEnded bool   // the stream has ended because the peer has closed it or its process has ended
-	Over      bool   // the pair has ended already
-	Kept      bool   // the owner retains what it writes until the peer has it
+	PeerEnded bool   // the stream has ended because the peer closed it or its process ended
+	Over      bool   // the owner has ended the pair already
+	Kept      bool   // the owner retains each message that it writes until the peer has received it
 	Have      uint64 // number of messages that this rank has received by the stream
 }
 
@@ -106,16 +106,16 @@ type EffectKind uint8
 // The effects, each with the fields of Effect that it uses.
 const (
 	Transmit      EffectKind = iota + 1 // Packet, Gen, DstEpoch, Path, Body, To: seal the packet and send it to To
-	Resolve                             // Least, Fresh: ask for the address; if Fresh is set, caches must not answer
-	SetTimer                            // At: pass a Tick at that time; replaces the timer that was set
-	Deliver                             // Msg: the next message of the peer; the Peer does not use it any more
+	Resolve                             // Least, Fresh: ask for the peer's address, without caches if Fresh is set
+	SetTimer                            // At: pass a Tick at that time; replaces the timer set before
+	Deliver                             // Msg: the next message of the peer; the owner owns it
 	DeliverBundle                       // Msg: like Deliver, for the next bundle of the peer; see CutBundled
-	Opened                              // the pair is connected
-	// The pair is not connected any more, and nothing was lost. If messages are staged, the Peer connects again.
+	Opened                              // the connection is open
+	// The connection is closed, and no message was lost. If messages are staged, the Peer connects again.
 	Closed
-	Failed   // Cause, Lost, Least: the oldest Lost unacknowledged messages are lost, or may be
-	Writable // Room has grown, and more than half of Config.Stage was in use
-	Drained  // all messages that were sent are acknowledged
+	Failed   // Cause, Lost, Least: the connection has failed; the oldest Lost unacknowledged messages may be lost
+	Writable // Room has grown; more than half of Config.Stage was in use before
+	Drained  // the peer has acknowledged all messages that were accepted
 	// Least: the peer was restarted with this epoch. Failed with the same Least follows if messages are lost.
 	Renewed
 	ResolveSecondary // Least: ask for the peer's second address; answer with SecondaryFound
@@ -123,14 +123,14 @@ const (
 
 	MakeOffer // make an offer for the peer to dial; pass OfferMade or OfferFailed after the effects of this Step
 	Dial      // Token, Msg: answer with Connected or DialFailed; the offer in Msg is used until the dial has ended
-	Read      // read the stream; pass EndRead or Lost when that ends
-	Mark      // write the end mark after all messages
+	Read      // read messages from the stream; pass EndRead or Lost when that ends
+	Mark      // write the end mark to the stream, after all messages
 	Close     // Why: close the stream; Why is nil if there was no failure
 	End       // Why, Alarm: the pair has ended for good, and the messages on its stream are lost
 	Notify    // a sender for which Route has returned NotNow may ask again
-	MayRest   // the stream was given up: the owner may close the connection if it is idle
-	Stop      // stop the stream; if it is being read, pass Stopped when nothing more of it can arrive
-	Lose      // messages that were written to the stream and have not arrived are lost
+	MayRest   // the pair has given its stream up, so the owner may pass Rest to close the connection
+	Stop      // abort the stream; if it is being read, pass Stopped when its reader has ended
+	Lose      // retained messages of the stream that have not arrived are lost
 	Again     // Have: pass each message written after the first Have ones as Send, after the effects of this Step
 )
 
@@ -141,12 +141,12 @@ type Effect struct {
 	Cause    Cause
 	Fresh    bool
 	Alarm    bool   // the peer runs: also report the end to receivers that take messages of any rank
-	DstEpoch uint16 // epoch the packet is for
-	Least    uint16 // minimum epoch of the answer, 0: any. Renewed, Failed: new epoch after a restart, or 0
-	Path     uint16 // number that the packet carries
+	DstEpoch uint16 // epoch of the peer for which the packet is
+	Least    uint16 // minimum epoch of the answer; in Renewed and Failed the peer's epoch after a restart, else 0
+	Path     uint16 // path number of the packet; see Moves
 	Gen      uint32
-	Lost     int           // messages, 0 or more
-	At       time.Duration // on the clock of Step
+	Lost     int           // number of messages, 0 or more
+	At       time.Duration // time of the next Tick, on the clock of Step
 	To       fabric.Tuple
 	Body     []byte // valid until the next Step of any Peer with the same Scratch
 	Msg      []byte
@@ -170,6 +170,6 @@ type Scratch struct {
 	pace    pace
 }
 
-// Expect sets the first estimate of the time in which peers answer. The Peer does not repeat a packet sooner. Measured
-// times replace the estimate.
+// Expect sets the first estimate of the time in which peers answer, at most 4 s. A Peer waits at least that long before
+// it repeats a packet. Measured times replace the estimate gradually.
 func (s *Scratch) Expect(answer time.Duration) { s.pace.smooth = min(answer, slowest) }

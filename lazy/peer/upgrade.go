@@ -10,48 +10,52 @@ import (
 // upgradeTable, which apply executes. An upgrade keeps these invariants:
 //
 //  7. The state of each region is one of its own states.
-//  8. The token is set exactly in the states of the stream from Offered on. In Offered it is not set until the offer
-//     has been made.
+//  8. The token is set exactly in Offered and in the later ones of the constants noStream to resuming. In Offered it is
+//     not set until the offer has been made.
 //  9. Both directions use datagrams until the stream is open.
-//  10. If there is neither a stream nor an attempt, the stream is Barred exactly if all attempts have failed.
-//  11. Both LEAVE messages, of this rank and of the peer, have been sent only in Left or after the stream has failed.
+//  10. If there is neither a stream nor an attempt to open one, the state of the stream is Barred exactly if the
+//     maximum number of attempts has failed.
+//  11. This rank has both sent and received LEAVE only in Left or after the stream has failed.
+//
+// A number in a comment below refers to the invariant of that number.
 type upgrade struct {
 	pair *Peer
-	at   [regions]upgradeState // 7, 9
+	at   [regions]upgradeState // current state of each region; 7, 9
 
-	token    Token  // 8: identifies the stream or the attempt to open one
-	offer    []byte // offer of this rank that belongs to token
-	failures int    // 10: failed attempts since the connection was opened, or since the last stream was
-	why      error  // reason of the last failure
+	token    Token  // identifies the stream or the attempt to open one; zero if neither exists; 8
+	offer    []byte // offer of this rank with this token; nil if this rank has made none
+	failures int    // failed attempts since a stream opened, the connection closed or the network changed; 10
+	why      error  // reason of the last failed attempt; see Why
 	asked    asking
-	bulk     bool // a message has not fitted into the window: datagrams do not suffice
+	bulk     bool // a message was longer than Room, so datagrams do not suffice
 	worth    worth
 
-	kept        bool   // messages written to the stream are retained until the peer has them
-	leaves      bool   // 11: we have sent LEAVE, and the peer has not answered STAY
-	peerLeaves  bool   // 11: we have received LEAVE
-	resumed     bool   // we have received RESUME
+	kept        bool   // the owner retains each message written to the stream until the peer has received it
+	leaves      bool   // this rank has sent LEAVE, and the peer has not answered STAY; 11
+	peerLeaves  bool   // this rank has received LEAVE; 11
+	resumed     bool   // this rank has received RESUME
 	have, peers uint64 // messages received by the stream: by this rank, and by the peer as its RESUME says
 }
 
-// asking says in which connection WANT or OFFER of the current attempt was sent.
+// asking says whether this rank has sent WANT or OFFER for the current attempt to open a stream.
 type asking uint8
 
 const (
-	unasked   asking = iota
-	askStaged        // staged for the next connection
-	askSent          // sent in the current connection
+	unasked   asking = iota // neither was sent
+	askStaged               // staged, to be sent in the next connection
+	askSent                 // sent in the current connection
 )
 
-// attempts is the maximum number of failed attempts to open a stream in one connection. The first attempt may fail
-// because one of the two ranks was stopped for a while. The second attempt does not begin before that rank has answered
-// the end of the first one.
+// attempts is the number of failed attempts after which the pair does not try to open a stream any more, until the
+// connection closes or the network changes. The first attempt may fail because one of the two ranks was stopped for a
+// while. The second attempt starts with an exchange of control messages, so both ranks run again by then.
 const attempts = 2
 
-// LongMessage is the length in bytes up to which messages can be sent as datagrams. Longer messages need a stream.
+// LongMessage is the maximum length in bytes of a message that is sent as datagrams while a stream can be opened. A
+// longer message is sent as datagrams only if all attempts to open a stream have failed.
 const LongMessage = 16 << 10
 
-// ErrBroken is the field Why of the effect End if the stream of the pair has failed at the peer.
+// ErrBroken is the field Why of the effects Close and End if the peer has reported that the stream failed there.
 var ErrBroken = errors.New("the stream failed on its side")
 
 func newUpgrade(pair *Peer) upgrade {
@@ -59,7 +63,7 @@ func newUpgrade(pair *Peer) upgrade {
 }
 
 // claimed reports whether the pair has a stream, even a failed one, or is opening one. The connection must not close
-// then, not even for a FIN that is older than the offer.
+// then. A FIN that the peer sent before the offer is refused, too.
 func (u *upgrade) claimed() bool { return u.at[stream] != noStream && u.at[stream] != barred }
 
 // HasStream reports whether the pair has a stream, and no failure of it is known.
@@ -73,14 +77,14 @@ func (u *upgrade) Draining() bool { return u.at[stream] == leaving || u.at[strea
 // Resuming reports whether the stream has failed and the messages that the peer lacks will be sent again as datagrams.
 func (u *upgrade) Resuming() bool { return u.at[stream] == stopping || u.at[stream] == resuming }
 
-// Sending reports whether the messages of this rank use the stream. After the end mark, it returns true until the peer
-// has read the mark.
+// Sending reports whether the messages of this rank use the stream. After this rank has written the end mark, Sending
+// returns true until the peer has confirmed that it has read the mark.
 func (u *upgrade) Sending() bool { return u.at[outgoing] != outDatagrams }
 
 // Reading reports whether the messages of the peer use the stream.
 func (u *upgrade) Reading() bool { return u.at[incoming] == inStream }
 
-// Offering reports whether this rank has made an offer, or is making one, for which the peer has not dialed yet.
+// Offering reports whether this rank has made an offer, or is making one, and has not accepted a stream for it yet.
 func (u *upgrade) Offering() bool { return u.at[stream] == offered }
 
 // Awaits reports whether token belongs to the stream that is being opened.
@@ -95,7 +99,7 @@ func (u *upgrade) has(token Token) bool { return token != Token{} && token == u.
 // connection was opened or the pair moved to the other network.
 func (u *upgrade) Why() error { return u.why }
 
-// Due reports whether the next message has to move to the open stream because the window was full.
+// Due reports whether the next message of this rank has to use the open stream because an earlier one exceeded Room.
 func (u *upgrade) Due() bool {
 	return u.at[stream] == open && u.at[outgoing] == outDatagrams && u.bulk
 }
@@ -107,11 +111,11 @@ type Verdict uint8
 const (
 	ByDatagram Verdict = iota
 	ByStream
-	NotNow        // ask again after Notify, or when the window has room
-	AfterUpgraded // pass the event Upgrade to the Peer, and ask again
+	NotNow        // call Route again after the effect Notify or Writable
+	AfterUpgraded // pass the event Upgrade to the Peer, and call Route again
 )
 
-// Route returns how to send the next message, and counts it toward Config.Worth. size is its length in bytes. If Route
+// Route returns how to send the next message, which has size bytes. It may count the message toward Config.Worth. If it
 // returns ByStream, the message must be written to the stream before Route is called for the next one.
 func (u *upgrade) Route(size int, now time.Duration) Verdict {
 	if u.Resuming() {
@@ -128,8 +132,8 @@ func (u *upgrade) Route(size int, now time.Duration) Verdict {
 	}
 	u.bulk = u.bulk || u.pair.isOpen() && u.pair.Room() < size
 	must := size > LongMessage || u.pair.cfg.Always
-	// If datagrams could carry the message, a stream is worth its cost in two cases: the window is too small for the
-	// waiting data (bulk), or the pair has sent enough data recently.
+	// If datagrams could carry the message, a stream is worth its cost in two cases: a message was longer than Room
+	// (bulk), or the pair has sent enough data recently (worth).
 	needs := must || !u.Draining() && u.pair.isOpen() && (u.worth.reached(u.pair.cfg.Worth, size, now) || u.bulk)
 	switch {
 	case !needs:
@@ -176,7 +180,7 @@ func (u *upgrade) ask() {
 	u.send(controlOffer, string(u.offer))
 }
 
-// forget resets the upgrade after the end of an attempt or of a stream. It keeps the count of failures.
+// forget resets the upgrade after the end of an attempt or of a stream. It keeps the count and the reason of failures.
 func (u *upgrade) forget() {
 	u.apply(outgoing, onOver, &upgradeCue{})
 	u.apply(incoming, onOver, &upgradeCue{})

@@ -12,7 +12,7 @@ func except(some ...upgradeState) (rest []upgradeState) {
 	return rest
 }
 
-// Reasons that rows share.
+// Values of row.why that several rows share.
 const (
 	underWay   = "cannot be: it is under way, so no message asks for it"
 	noAttempt  = "cannot be: the token is of no attempt"
@@ -22,7 +22,8 @@ const (
 
 type upgradeRow = row[upgradeState, upgradeInput, upgradeAction]
 
-// upgradeTable defines the upgrade completely. TestUpgradeStates writes the tables of docs/dev/upgrade.md from it.
+// upgradeTable contains a row for each state and each input of the upgrade. TestUpgradeStates writes the tables of
+// docs/dev/upgrade.md from it.
 var upgradeTable = []upgradeRow{
 	{in(noStream), on(onNeed), wanted, []upgradeAction{stepAsk}, "the higher rank makes the offer, whichever wants the stream"},
 	{in(wanted, dialing), on(onNeed), same, nil, underWay},
@@ -172,7 +173,7 @@ var upgradeTable = []upgradeRow{
 	{in(inDatagrams, inStream), on(onOver), inDatagrams, nil, ""},
 }
 
-// upgradeIndex contains the row of each state and each input of its region.
+// upgradeIndex contains the rows of upgradeTable, indexed by state and input.
 var upgradeIndex [][]*upgradeRow
 
 func init() { // upgradeIndex cannot have an initializer, because the steps use it to apply rows

@@ -13,8 +13,8 @@ type upgradeCue struct {
 	have  uint64
 }
 
-// look checks an event of the owner before the table handles it: whether the event is about the current stream of the
-// pair, and whether this rank has the role that handles such events. docs/dev/upgrade.md lists the rules.
+// look handles an event of the owner. It ignores most events about another stream than the current one, and translates
+// the others to inputs of the table. docs/dev/upgrade.md lists the rules.
 func (u *upgrade) look(ev Event) {
 	c := upgradeCue{ev.Token, ev.Msg, ev.Why, ev.Have}
 	about := u.has(ev.Token)
@@ -64,7 +64,8 @@ func (u *upgrade) look(ev Event) {
 	u.follow()
 }
 
-// needed starts an attempt to open a stream. If the stream is open, needed moves the direction of this rank to it.
+// needed starts an attempt to open a stream. If a stream is open, needed moves the messages of this rank to it. If an
+// attempt is in progress, needed does nothing.
 func (u *upgrade) needed() {
 	switch {
 	case u.at[stream] == open && u.at[outgoing] == outDatagrams:
@@ -77,7 +78,7 @@ func (u *upgrade) needed() {
 	}
 }
 
-// rest gives the stream up unless a sender is at work.
+// rest starts to give the stream up, unless busy reports that a sender is at work.
 func (u *upgrade) rest(busy bool) {
 	if !busy {
 		u.apply(stream, onRest, &upgradeCue{})
@@ -86,7 +87,7 @@ func (u *upgrade) rest(busy bool) {
 }
 
 // hear handles a change of the state of the connection, or a control message that was received. busy reports whether a
-// sender is at work.
+// sender of this rank is at work and may be about to write to the stream.
 func (u *upgrade) hear(n news, busy bool) {
 	switch n.kind {
 	case Opened:
@@ -108,7 +109,7 @@ func (u *upgrade) hear(n news, busy bool) {
 	u.follow()
 }
 
-// received handles a control message of the peer. It ignores malformed messages.
+// received handles a control message of the peer. It ignores malformed messages and those about another stream.
 func (u *upgrade) received(b []byte, busy bool) {
 	m, ok := parseControl(b)
 	if !ok {

@@ -5,9 +5,9 @@ type region uint8
 
 const (
 	stream   region = iota // the stream itself
-	outgoing               // the direction of our messages
-	incoming               // the direction of the peer's messages
-	regions
+	outgoing               // the path of the messages of this rank
+	incoming               // the path of the peer's messages
+	regions                // number of regions
 )
 
 func (r region) String() string {
@@ -17,15 +17,16 @@ func (r region) String() string {
 // upgradeState is a state of one region.
 type upgradeState uint8
 
-// The states of the stream, then those of our direction, then those of the peer's direction.
+// The states of the three regions. The lower rank of the pair dials, and the higher one makes the offer. In the
+// comments below, "we" means this rank.
 const (
 	noStream upgradeState = iota // there is no stream and no attempt to open one
 	barred                       // all attempts failed; no more until the connection closes or the network changes
-	wanted                       // the lower rank has sent WANT
-	offered                      // the higher rank is making an offer, or has sent OFFER
-	dialing                      // the lower rank has received OFFER and dials
-	accepted                     // the higher rank has accepted the stream; the lower rank may not have received its proof
-	open                         // both ranks have the stream
+	wanted                       // we are the lower rank and have sent WANT
+	offered                      // we are the higher rank and are making an offer, or have sent OFFER
+	dialing                      // we are the lower rank, have received OFFER and dial
+	accepted                     // we are the higher rank and have accepted the stream, but not received TAKEN
+	open                         // the stream is open; each direction may use it
 	leaving                      // we have sent LEAVE and received none
 	left                         // LEAVE was sent and received; both directions return to datagrams
 	broken                       // the stream has failed and its messages are lost: the pair has ended
@@ -59,8 +60,8 @@ func (s upgradeState) region() region {
 	return stream
 }
 
-// upgradeInput is an input of upgradeTable. look and received derive it from an event or a control message. In the
-// comments below, a word in capitals is a control message that was received.
+// upgradeInput is an input of upgradeTable. The methods of upgrade derive it from an event, a control message, or the
+// current states. In the comments below, a word in capitals is a control message that was received.
 type upgradeInput uint8
 
 const (
@@ -82,26 +83,26 @@ const (
 	onStay                            // STAY
 	onBothBack                        // LEAVE was sent and received, and both directions are datagrams again
 	onBroken                          // BROKEN
-	onLost                            // the stream has failed
+	onLost                            // the stream has failed, and messages written to it are not retained
 	onCut                             // the stream has failed, and messages written to it are retained
 	onResume                          // RESUME
 	onStopped                         // nothing more is read from the failed stream
-	onResumed                         // RESUME was sent and received
+	onResumed                         // RESUME was sent and received; checked after each event
 	onMoved                           // the pair has moved to the other network
 	onPeerEnded                       // the stream has ended because the peer's process has ended
 	onTried                           // the maximum number of attempts has failed
 	onRested                          // the connection was closed without losing a message
 	onReset                           // the connection has failed
 
-	onMove     // the next message moves our direction to the stream
-	onMark     // we send LEAVE
+	onMove     // the next message of this rank moves to the stream
+	onMark     // this rank sends LEAVE
 	onReturned // RETURNED
 
 	onSwitch  // SWITCH
-	onMissed  // SWITCH, after the stream has failed
+	onMissed  // SWITCH, received after the stream has failed
 	onEndMark // the stream was read up to the peer's end mark
 
-	onOver // the stream or the attempt has ended
+	onOver // the stream, or the attempt to open one, has ended
 	upgradeInputs
 )
 
