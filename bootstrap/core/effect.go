@@ -10,49 +10,50 @@ import (
 	"ibrun/internal/job"
 )
 
-// Effect is something the driver must do, in the order given.
+// Effect is an action that the driver must perform. The driver performs the effects of a Step in their order.
 type Effect = subtree.Effect
 
-// Send puts a message on a link. Output and Exit keep their order; other
-// messages may overtake them.
+// Send sends a message over a link. Output and Exit messages keep their order. Other messages may overtake them.
 type Send = subtree.Send
 
-// StartChild opens a session. The driver answers ChildUp or ChildFailed, once.
+// StartChild opens a session to a child. The driver answers with one ChildUp or ChildFailed.
 type StartChild struct {
 	Child Link
 	Node  job.Node
-	Local bool          // this very machine: no remote shell
-	Most  time.Duration // that it may take; 0: what the job says
+	Local bool          // the node is this machine, so the session needs no remote shell
+	Most  time.Duration // timeout of the session; 0 stands for the timeout of the job
 }
 
-// ObserveSessions asks whether the sessions on their way run or wait. The driver answers
-// SessionsObserved.
+// ObserveSessions requests the time for which the processes that open sessions have run or waited for a processor. The
+// driver answers with SessionsObserved.
 type ObserveSessions struct{}
 
-// JoinChild opens a session to an agent of this job that has lost its parent. The driver answers
-// ChildUp, ChildFailed or JoinRefused, once, within the time Most.
+// JoinChild opens a session to an agent of this job that has lost its parent, to become its new parent. Within the time
+// Most, the driver answers with one ChildUp, ChildFailed or JoinRefused.
 type JoinChild struct {
 	Child Link
 	Node  job.Node
 	Local bool
 	Most  time.Duration
-	Key   job.NodeIndex // of the node, as its agent was launched
-	Level uint32        // of this agent
+	Key   job.NodeIndex // index that the node had when its agent was launched, which names the agent
+	Level uint32        // level of this agent in the tree; 0 is the root
 }
 
-// CloseLink ends a link and kills its session. No event follows.
+// CloseLink closes a link. If the link leads to a child, CloseLink also kills the child's session. If the session is
+// still being opened, the driver cancels it.
 type CloseLink struct{ Link Link }
 
-// Fork starts this node's ranks. The driver answers ForkDone.
+// Fork starts this node's ranks. The driver answers with ForkDone.
 type Fork struct {
 	Job   *job.Job
 	Node  job.Node
 	Index job.NodeIndex
-	Start uint8  // that all of them are
-	Op    uint32 // collectives up to this number are of starts before
+	Start uint8  // number of the start, which all ranks have in common; 0 is the first start of the job
+	Op    uint32 // collectives with this number or a smaller one belong to earlier starts and have failed
 }
 
-// Renew makes new what serves this node's ranks, of which none runs: all start again.
+// Renew replaces the PMI, PMIx and Charm++ servers of this node by new ones, because all ranks of the node will be
+// started again. None of them runs.
 type Renew struct {
 	Job   *job.Job
 	Node  job.Node
@@ -60,11 +61,11 @@ type Renew struct {
 	Op    uint32 // as in Fork
 }
 
-// EmptyNode kills all that this node's ranks are and have left, for at most a time. Ranks can be
-// started afterwards. The driver answers NodeEmptied.
+// EmptyNode kills the ranks of this node and the processes that they have left, and waits at most the time Most for
+// their deaths. Ranks can be started again afterwards. The driver answers with NodeEmptied.
 type EmptyNode struct{ Most time.Duration }
 
-// Resume lets the reader of one stream of a rank read the next chunk.
+// Resume lets the driver read the next chunk of RankOutput from one stream of a rank.
 type Resume struct {
 	Rank   job.Slot
 	Stream uint8
@@ -73,42 +74,44 @@ type Resume struct {
 // SignalRanks sends a signal to the process group of each live rank.
 type SignalRanks struct{ Number uint8 }
 
-// StopRanks stops the ranks and all that descends from them.
+// StopRanks stops all descendants of this agent except its sessions to children. The ranks are among them.
 type StopRanks struct{}
 
-// ContinueRanks undoes StopRanks.
+// ContinueRanks continues the processes that StopRanks has stopped.
 type ContinueRanks struct{}
 
-// KillRanks kills the ranks and all that descends from them, and goes on until
-// all are dead or the time is up. The driver answers Killed.
+// KillRanks kills all descendants of this agent except its sessions to children, until all are dead or the time Most
+// has passed. No rank can be started afterwards. The driver answers with Killed.
 type KillRanks struct{ Most time.Duration }
 
-// Fence kills all that a rank has left, which has exited, for at most a time. The driver answers
-// RankFenced.
+// Fence kills the processes that an exited rank has left, and waits at most the time Most for their deaths. The driver
+// answers with RankFenced.
 type Fence struct {
 	Rank job.Slot
 	Most time.Duration
 }
 
-// Refork starts a rank of this node again, of which nothing runs any more, as its start of a
-// number. Its input is over. The driver answers Respawned.
+// Refork starts a rank of this node again. All its earlier processes have ended. Start is the number of the new start,
+// counted from 0 for the first one. The rank finds its standard input at the end. The driver answers with Respawned.
 type Refork struct {
 	Rank  job.Slot
 	Start uint8
 }
 
-// Sweep kills what the ranks left behind. The driver answers Swept.
+// Sweep kills all processes that the ranks have left: the descendants of this agent except its sessions to children.
+// It waits at most the time Most for their deaths. The driver answers with Swept.
 type Sweep struct{ Most time.Duration }
 
-// SweepJob kills what a lost agent of this node has left of a job. The driver answers JobSwept.
+// SweepJob kills the processes of a job that a lost agent has left on this machine. The driver answers with JobSwept.
+// If the driver cannot look for the processes, it reports LinkLost for Up instead.
 type SweepJob struct {
-	Job   string // its ID
-	Node  job.NodeIndex
-	Grace time.Duration // for what an agent that lives is ending
+	Job   string        // ID of the job
+	Node  job.NodeIndex // index of the lost agent's node
+	Grace time.Duration // time before SIGKILL for processes whose agent is still alive and is ending them
 }
 
-// Feed writes to a rank's standard input; EOF closes it after Data. A window that
-// is not zero is the new size of its terminal.
+// Feed writes Data to the standard input of a rank. If EOF is set, it is closed after Data. If Window is not zero, it is
+// the new size of the rank's terminal. The driver answers with RankInputRead or RankInputClosed.
 type Feed struct {
 	Rank   job.Slot
 	Data   []byte
@@ -116,34 +119,34 @@ type Feed struct {
 	Window job.Window
 }
 
-// SendRank sends a frame to a rank of this node that said hello.
+// SendRank sends a message to a rank of this node, or to the PMI, PMIx or Charm++ server whose client the rank is.
 type SendRank struct {
 	Rank job.Slot
 	Msg  frame.Message
 }
 
-// Connect makes a socket pair and hands its ends to two ranks of this node, each
-// beside a rankwire.Pair that names the other.
+// Connect creates a socket pair and sends one end to each of two ranks of this node, with a rankwire.Pair that names
+// the other rank.
 type Connect struct{ A, B job.Slot }
 
-// ReadBulk asks for what this node has for the bulk fetch of a fence. The driver answers
+// ReadBulk requests the values that this node has put before the fence with the number Fence. The driver answers with
 // BulkRead.
 type ReadBulk struct{ Fence uint32 }
 
-// BulkFetched answers BulkRequested: what all nodes that are there have given. The driver
-// must not change it.
+// BulkFetched answers BulkRequested. Values has the values of the nodes that could be reached and have some. It is
+// empty if there are too many for one message. The driver must not change it.
 type BulkFetched struct {
 	Fence  uint32
 	Values frame.Values
 }
 
-// SetTimer asks for one Tick at the given time; a later SetTimer replaces it.
+// SetTimer requests one Tick at the time At, on the clock of Core.Step. It replaces an earlier SetTimer.
 type SetTimer struct{ At time.Duration }
 
-// Probe asks whether the far kernel acknowledges what is sent. The driver answers Probed.
+// Probe asks whether the kernel at the other end of a link still acknowledges data. The driver answers with Probed.
 type Probe struct{ Link Link }
 
-// Finish ends an agent that is not the root.
+// Finish ends this agent, which is not the root. It is its last effect.
 type Finish struct{}
 
 // Leave kills all processes of this node's part of the job and ends the agent, which is not the root. Its neighbours
@@ -152,105 +155,105 @@ type Leave struct{ Signal uint8 }
 
 // Effects of the root only.
 
-// SweepNode opens a session to a node and sends Sweep over it. The driver answers NodeSwept,
-// once, within the time Most.
+// SweepNode opens a session to a node whose agent was lost and sends wire.Sweep over it. Within the time Most, the
+// driver answers with one NodeSwept.
 type SweepNode struct {
 	Node  job.Node
 	Index job.NodeIndex
-	Local bool // this very machine: no remote shell
-	Grace time.Duration
+	Local bool          // the node is this machine, so the session needs no remote shell
+	Grace time.Duration // as in SweepJob
 	Most  time.Duration
 }
 
-// ReadStdin allows N more bytes to be read from standard input.
+// ReadStdin allows the driver to read N more bytes from the root's standard input.
 type ReadStdin struct{ N int }
 
-// Write puts what a rank wrote on the root's output. The driver answers Wrote.
+// Write writes output of a rank to the root's output. The driver answers with Wrote or SinkFailed.
 type Write struct {
 	Rank   job.Slot
 	Stream uint8
 	Data   []byte
 }
 
-// Suspend stops the root itself, as its terminal asked.
+// Suspend stops the process of the root, because the user has stopped the job at the terminal (SIGTSTP).
 type Suspend struct{}
 
-// Report shows a person something while the job goes on: a wire.Fault,
-// Restarting, wire.Waiting, wire.Placed or rankwire.Notice, Progress while the launch goes on, or
-// Started when all ranks run.
+// Report shows something to the user before the job has ended. What is a wire.Fault, wire.Waiting, wire.Placed,
+// rankwire.Notice, Restarting, Missing, Progress or LaunchDone.
 type Report struct{ What any }
 
-// Restarting says that a rank which has failed starts again.
+// Restarting says that failed ranks are started again.
 type Restarting struct {
 	Fault  wire.Fault
-	All    bool // and all others with it
-	Number int  // of the restart, among those that count, from 1
+	All    bool // other ranks, which have not failed, are restarted with them
+	Number int  // number of the restart, from 1, among those that count towards the maximum
 }
 
-// Progress counts the nodes below the root that are settled, subtree by subtree.
+// Progress is reported during the launch when a subtree of the root has been settled. Nodes is the number of nodes in
+// all subtrees that have been settled so far.
 type Progress struct{ Nodes int }
 
-// LaunchDone reports a launch that is complete. Without Launch.Timed it has the
-// times of the root's own sessions, as far as the root sees them.
+// LaunchDone reports that the launch is complete. Unless Launch.Timed is set, Times has only the moments that the root
+// has seen of its own sessions.
 type LaunchDone struct {
-	Agents  uint32
+	Agents  uint32                   // number of agents that are up, including the root
 	Times   []job.NodeTimes          // parents before their children
-	Missing uint32                   // nodes that Times lacks because there are too many
-	Spares  map[job.NodeIndex]string // hosts of the spares, by the node that each stands for
+	Missing uint32                   // number of nodes that are not in Times because there are too many
+	Spares  map[job.NodeIndex]string // hosts of the spares, keyed by the index of the node that each replaces
 }
 
-// StartJob starts what a rank has spawned. The driver answers JobAnswered,
-// unless it is gone, and in any case JobEnded.
+// StartJob starts the job that a rank has spawned, with a root of its own. The driver answers with one JobAnswered and
+// later one JobEnded. Job is the number of the spawned job, from 1.
 type StartJob struct {
 	Job   uint32
 	Spawn rankwire.SpawnJob
 }
 
-// SignalJobs sends a signal to the spawned jobs.
+// SignalJobs sends a signal to the roots of all spawned jobs that have not ended.
 type SignalJobs struct{ Number uint8 }
 
-// AnswerJob answers a spawned job.
+// AnswerJob answers a JobAsked of the spawned job with the number Job.
 type AnswerJob struct {
 	Job  uint32
 	Name rankwire.Name
 }
 
-// AskParent asks the root of the job that this one was spawned by. The driver
-// answers ParentAnswered, with the same ID, in any order.
+// AskParent sends a request to MPI's name service to the root of the job that has spawned this job. The driver answers
+// with a ParentAnswered that has the same Name.ID. Answers may come in any order.
 type AskParent struct{ Name rankwire.Name }
 
-// Done ends the root.
+// Done ends the root and its job.
 type Done struct{ Outcome Outcome }
 
-// CauseKind says what ended a job.
+// CauseKind is the kind of the first event that made the job fail or end early.
 type CauseKind uint8
 
 const (
-	CauseNone      CauseKind = iota // all ranks ended by themselves
-	CauseFault                      // Outcome.Fault
-	CauseTimeout                    // the job's time was up
-	CauseSignal                     // ibrun was told to end: Outcome.Signal
-	CauseSink                       // ibrun's own output failed: Outcome.Text
-	CauseWait                       // -W: other ranks outlived the first too long
+	CauseNone      CauseKind = iota // all ranks ended by themselves, and no failure was reported
+	CauseFault                      // a rank, a node or an agent failed, or a rank aborted the job; see Outcome.Fault
+	CauseTimeout                    // the time limit of the job expired
+	CauseSignal                     // ibrun received a signal to end; see Outcome.Signal
+	CauseSink                       // ibrun could not write output of ranks; see Outcome.Text
+	CauseWait                       // the time limit of -W expired, which starts when the first ranks have ended
 	CauseOffspring                  // a job that a rank has spawned failed
 )
 
-// Outcome is how a job ended.
+// Outcome is the result of a job.
 type Outcome struct {
-	Code       int
+	Code       int // exit code of ibrun
 	Cause      CauseKind
-	EndedBy    CauseKind    // CauseTimeout or CauseWait, for a job that went on after Cause until then
-	Fault      wire.Fault   // the first causal failure, for CauseFault
-	Faults     []wire.Fault // all that were reported, the first one included
-	Fallbacks  []wire.Fault // sessions that failed where another one did not
-	Signal     uint8
-	Text       string
-	Runs       []job.StatusRun
-	Truncated  uint64
-	AllStarted bool // every agent came up
+	EndedBy    CauseKind       // CauseTimeout or CauseWait if that ended the job after it had continued despite Cause
+	Fault      wire.Fault      // failure that is considered the cause, if Cause is CauseFault
+	Faults     []wire.Fault    // reported failures, including Fault, up to a maximum number
+	Fallbacks  []wire.Fault    // failed sessions to nodes that another session has reached, up to a maximum number
+	Signal     uint8           // signal that ended the job, if Cause is CauseSignal
+	Text       string          // reason why output could not be written, if Cause is CauseSink
+	Runs       []job.StatusRun // how the ranks ended
+	Truncated  uint64          // bytes of output that were dropped
+	AllStarted bool            // the launch was completed
 	Tally      job.Tally
 	MPI        job.MPIFindings
-	Times      []job.NodeTimes // of a launch that was not completed: what is known of it
+	Times      []job.NodeTimes // known times of a launch that was not completed; empty if AllStarted
 }
 
 func (StartChild) IsEffect()      {}

@@ -16,227 +16,236 @@ type Link = subtree.Link
 // Up is the link to the parent.
 const Up = subtree.Up
 
-// Event is something that happened to an agent.
+// Event is an event of an agent, which the driver passes to Core.Step.
 type Event = subtree.Event
 
-// Frame is a message that came over a link.
+// Frame is a message that has come from a neighbour.
 type Frame struct {
 	From Link
 	Msg  frame.Message
 }
 
-// Opened is an agent's first event: it has said its first word to its parent.
+// Opened is the first event of an agent other than the root. The agent has sent its greeting to its parent before.
 type Opened struct{}
 
-// ChildUp says that a session is up and the agent behind it is of this build.
+// ChildUp says that the session to a child is open, and that the child's agent is of the same build as this one.
 type ChildUp struct {
 	Child Link
-	CPU   time.Duration // that its launcher's process has taken; 0: unknown
-	Spent time.Duration // CPU of this machine for it, this process's part included; 0: unknown
+	CPU   time.Duration // CPU time of the session's local processes; 0 if unknown or if the launch is not timed
+	Spent time.Duration // CPU time of these processes plus this agent's own average CPU time for a session
 }
 
-// ChildPhase says what a session that is still coming up is waiting for, and
-// which moment of its launch that is; Moments: none.
+// ChildPhase says that the opening of the session to a child has reached a phase. Moment is the moment of the launch at
+// which the phase begins, or job.Moments if the launch does not record it.
 type ChildPhase struct {
 	Child  Link
 	Phase  string
 	Moment job.Moment
 }
 
-// SessionsObserved answers ObserveSessions. Ran is the time that the sessions on their way and this
-// process have run, or waited for a processor, since the last answer, summed over their threads.
+// SessionsObserved answers ObserveSessions. Ran is the time for which the processes that open sessions, and this agent,
+// have run or waited for a processor since the last answer. It is the sum over their threads.
 type SessionsObserved struct{ Ran time.Duration }
 
-// ChildFailed says that a session never came up.
+// ChildFailed says that the session to a child could not be opened. Phase is the phase in which the opening failed,
+// Cause is the reason, and Tail has the last lines that the session printed.
 type ChildFailed struct {
 	Child              Link
 	Phase, Cause, Tail string
 }
 
-// JoinRefused ends a JoinChild: the agent has a parent that is nearer to the root.
+// JoinRefused answers a JoinChild. The agent has refused to join, because its present parent is nearer to the root.
 type JoinRefused struct{ Child Link }
 
-// Relinked says that there is a new link to a parent, of a level, in place of the old one.
+// Relinked says that a new parent has replaced the parent of this agent, and that Up is now the link to it. Level is
+// the level of the new parent in the tree, which is 0 for the root.
 type Relinked struct{ Level uint32 }
 
-// LinkLost says that a link which was up has ended.
+// LinkLost says that an open link has ended. All messages of the link have come before.
 type LinkLost struct {
 	Link  Link
 	Cause string
-	Tail  string // last lines of the session
+	Tail  string // last lines that the session to the child printed; empty for Up
 }
 
-// ForkDone ends the start of this node's ranks; Failed ranks never ran.
+// ForkDone answers Fork. Failed lists the ranks of this node that could not be started. All others run.
 type ForkDone struct{ Failed []ForkFailure }
 
-// Placed is where this node's ranks run. It comes before ForkDone, if at all.
+// Placed says on which processors the ranks of this node run. It comes only if the job asks for a report of the binding
+// or the topology. It comes before ForkDone, unless the start of the ranks has timed out.
 type Placed struct{ wire.Placed }
 
-// Notice is something that the user should know and that ends nothing.
+// Notice is a message of this agent for the user. The job continues.
 type Notice struct{ Text string }
 
-// ForkFailure is a rank that could not be started; Code is 125, 126 or 127.
+// ForkFailure is a rank that could not be started. Code, which is 125, 126 or 127, counts as its exit code.
 type ForkFailure struct {
 	Rank  job.Slot
 	Code  uint8
 	Cause string
 }
 
-// RankOutput is one chunk of what a rank of this node wrote.
+// RankOutput is a chunk of the output of a rank of this node. Stream is 1 for standard output and 2 for standard error.
+// The driver reads no more of this stream before Resume.
 type RankOutput struct {
 	Rank   job.Slot
 	Stream uint8
 	Data   []byte
 }
 
-// RankExited is the death of a rank of this node.
+// RankExited says that the process of a rank of this node has ended. The messages of the rank have come before.
 type RankExited struct {
 	Rank     job.Slot
 	Status   job.Status
-	Signaled bool   // it had been sent a signal of the job's end before it was dying
-	Awaited  bool   // it had joined its peers by PMI and not taken its leave
-	PMI      bool   // it has spoken PMI or PMIx
-	Handles  bool   // by PMIx it has asked to be told of ranks that end, so that its job can go on without them
-	Cause    string // what is known beyond the status, or empty
+	Signaled bool   // this agent had sent it a signal that ends the job
+	Awaited  bool   // its peers wait for it, because it has not left PMI, PMIx or Charm++ in order
+	PMI      bool   // it is a client of PMI, PMIx or Charm++
+	Handles  bool   // it has registered for PMIx events about the ends of ranks, so the job can continue without them
+	Cause    string // reason of the end, if more is known than Status; otherwise empty
 }
 
-// RankDrained says that all a rank wrote has been read.
+// RankDrained says that all output of a rank that has ended has come as RankOutput.
 type RankDrained struct{ Rank job.Slot }
 
-// RankFenced ends a Fence, with what of the rank it could not kill.
+// RankFenced answers a Fence. Left lists the processes of the rank that have survived SIGKILL.
 type RankFenced struct {
 	Rank job.Slot
 	Left []Unkillable
 }
 
-// NodeEmptied ends an EmptyNode, with what it could not kill.
+// NodeEmptied answers an EmptyNode. Left lists the processes that have survived SIGKILL.
 type NodeEmptied struct{ Left []Unkillable }
 
-// Respawned ends a Refork. Code 0: the rank runs; else it does not, because of Cause.
+// Respawned answers a Refork. If Code is 0, the rank runs. Otherwise it could not be started because of Cause, and Code
+// is as in ForkFailure.
 type Respawned struct {
 	Rank  job.Slot
 	Code  uint8
 	Cause string
 }
 
-// RankFrame is a frame that a rank of this node sent to its agent.
+// RankFrame is a message of a rank of this node, or of the agent's PMI, PMIx or Charm++ server on behalf of the rank.
 type RankFrame struct {
 	Rank job.Slot
 	Msg  frame.Message
 }
 
-// BulkRequested says that this node wants the values of all nodes at a fence that it has passed.
+// BulkRequested says that the PMI server of this node needs the values that all nodes have put before the fence with
+// the number Fence. This node has passed the fence. The core answers with BulkFetched.
 type BulkRequested struct{ Fence uint32 }
 
-// BulkRead answers a ReadBulk. The core keeps Value until it has passed it on.
+// BulkRead answers a ReadBulk. The core keeps Value until it has passed it on, so the driver must not change it.
 type BulkRead struct {
 	Fence uint32
-	Value []byte // nothing: this node has nothing to give
+	Value []byte // values of this node; empty if it has none
 }
 
-// MPIFindings is what this node has seen of MPI, once or piece by piece.
+// MPIFindings reports facts about the use of MPI on this node. Several of these events may come. Their findings add up.
 type MPIFindings struct{ job.MPIFindings }
 
-// RankInputRead says that a rank read N bytes of its standard input.
+// RankInputRead says that a rank of this node has read N bytes of its standard input.
 type RankInputRead struct {
 	Rank job.Slot
 	N    int
 }
 
-// RankInputClosed says that a rank closed its standard input.
+// RankInputClosed says that a rank of this node has closed its standard input.
 type RankInputClosed struct{ Rank job.Slot }
 
-// Killed ends a KillRanks, with what it could not kill.
+// Killed answers a KillRanks. Left lists the processes that have survived SIGKILL.
 type Killed struct{ Left []Unkillable }
 
-// Swept ends a Sweep, with what it could not kill.
+// Swept answers a Sweep. Left lists the processes that have survived SIGKILL.
 type Swept struct{ Left []Unkillable }
 
-// JobSwept ends a SweepJob: how many processes it killed, and what it could not kill.
+// JobSwept answers a SweepJob. Killed is the number of processes killed. Left lists those that have survived SIGKILL.
 type JobSwept struct {
 	Killed uint32
 	Left   []Unkillable
 }
 
-// NodeSwept ends a SweepNode.
+// NodeSwept answers a SweepNode of the node Index.
 type NodeSwept struct {
 	Index  job.NodeIndex
-	Killed uint32 // processes that a lost agent had left
-	Left   string // what lives on, for the user
-	Cause  string // why it cannot be known; empty: it is
+	Killed uint32 // number of processes of the lost agent that were killed
+	Left   string // names of the processes that have survived SIGKILL, for the user; empty if there are none
+	Cause  string // reason why the sweep failed, so that Killed and Left are unknown; empty if it succeeded
 }
 
-// Unkillable is a process that has not died of SIGKILL in time.
+// Unkillable is a process that was sent SIGKILL and is still alive after a timeout.
 type Unkillable struct {
 	PID   int
-	Name  string // of its program, as ps shows it
-	State string // a letter of proc(5): D is sleep in the kernel that no signal ends
+	Name  string // name of its program, as ps shows it
+	State string // process state, a letter of proc(5); D is a sleep in the kernel that signals do not interrupt
 }
 
-// ReaperLost says that the reaper of this agent died.
+// ReaperLost says that the reaper, the process that has started this agent and kills what the agent leaves, has died.
 type ReaperLost struct{}
 
-// EndRequested says that somebody on this node sent the agent a signal to end.
+// EndRequested says that this agent, which is not the root, has received a signal to end. The signal was sent on this
+// node, to the agent or to its reaper.
 type EndRequested struct{ Signal uint8 }
 
-// Tick is the timer that SetTimer asked for.
+// Tick says that the time of the newest SetTimer has come.
 type Tick struct{}
 
-// Probed answers a Probe: what this machine's kernel knows of the link.
+// Probed answers a Probe. It has the state of the TCP connection of the link, as read from this machine's kernel.
 type Probed struct {
 	Link   Link
-	Known  bool   // false: nothing
-	Resent int    // how often in a row the oldest that was sent has been sent again
-	Waits  bool   // something was sent and is not acknowledged, or is not sent though the other side would take it
-	Acked  uint64 // bytes that the other side has acknowledged since the beginning
+	Known  bool   // if this is false, the kernel knows nothing of the link, and the other fields are zero
+	Resent int    // number of retransmissions of the oldest unacknowledged segment
+	Waits  bool   // sent data is unacknowledged, or data is not sent although the receiver's window is open
+	Acked  uint64 // bytes that the receiver has acknowledged since the connection began; 0 if unknown
 }
 
-// Begin starts the root: the whole job.
+// Begin starts the job. It is the first event of the root.
 type Begin struct{ Launch wire.Launch }
 
-// StdinRead is what the root read from its own standard input, or the new size
-// of its terminal.
+// StdinRead is data or the end of the root's own standard input, or a new size of its terminal.
 type StdinRead struct {
 	Data   []byte
-	EOF    bool
-	Window job.Window
+	EOF    bool       // standard input has ended after Data, or could not be read
+	Window job.Window // new size of the terminal; zero if it has not changed
 }
 
-// Wrote says that the root's sink took N bytes.
+// Wrote answers a Write at the root. N is the length of its data in bytes.
 type Wrote struct{ N int }
 
-// SinkFailed says that the root's own output can take no more. Pipe tells a
-// reader that went away from an error.
+// SinkFailed says that the root could not write output of ranks because of Cause. No more output is written. Pipe is
+// true if the reader of the output has closed it (EPIPE).
 type SinkFailed struct {
 	Pipe  bool
 	Cause string
 }
 
-// JobAnswered says that what a rank has spawned runs, or why not.
+// JobAnswered says that the job of a StartJob runs, or that it could not be started.
 type JobAnswered struct {
-	Rank      job.Slot // which has asked
+	Rank      job.Slot // rank that has spawned the job
 	JobID     string
-	Namespace string
-	Refused   string
+	Namespace string // PMIx namespace of the spawned job
+	Refused   string // reason why the spawned job does not run; empty if it runs
 }
 
-// JobAsked is a spawned job's question about a service.
+// JobAsked is a request of a job that a rank of this job has spawned: to publish, to unpublish or to look up a name in
+// MPI's name service. Job is the number in the StartJob.
 type JobAsked struct {
 	Job  uint32
 	Name rankwire.Name
 }
 
-// JobEnded is the end of a spawned job; Ran: JobAnswered was without a refusal.
+// JobEnded says that a spawned job has ended. Job is the number in its StartJob, and Code is the exit code of its root.
+// Ran is true if the job ran, as JobAnswered has reported before.
 type JobEnded struct {
 	Job  uint32
 	Ran  bool
 	Code int
 }
 
-// ParentAnswered answers AskParent.
+// ParentAnswered answers the AskParent with the same Name.ID.
 type ParentAnswered struct{ Name rankwire.Name }
 
-// Interrupted is a signal to the root.
+// Interrupted says that the root has received a signal, or that another event at the root acts like this signal. For
+// example, a request to end the job acts like SIGTERM.
 type Interrupted struct{ Signal uint8 }
 
 func (Frame) IsEvent()            {}
