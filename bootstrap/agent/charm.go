@@ -12,7 +12,7 @@ import (
 )
 
 // The events below concern the server of Charm++. rankDrained is the end of a rank's output. It goes to that server if
-// the server prints the output of the rank, and to the core otherwise.
+// the rank sends its output to the server in messages, and directly to the core otherwise.
 type (
 	charmStarting spawn.CharmRank
 	charmReceived struct {
@@ -51,7 +51,9 @@ func (e rankDrained) handle(l *loop) {
 	}
 }
 
-// datagramAddress is the address of this node for datagrams of others: the program would guess.
+// datagramAddress returns the IPv4 address at which Charm++ programs on other nodes can send datagrams to this node. It
+// chooses the address by --iface, because a program would only guess. It returns 127.0.0.1 if the job has one node, or
+// if no address is found.
 func (l *loop) datagramAddress() [4]byte {
 	here := [4]byte{127, 0, 0, 1}
 	if l.charmJob.Nodes < 2 {
@@ -61,7 +63,7 @@ func (l *loop) datagramAddress() [4]byte {
 	if err != nil {
 		return here
 	}
-	for i := range links { // programs of Charm++ know no others
+	for i := range links { // keep only IPv4 addresses, because Charm++ programs use no others
 		four := links[i].Addrs[:0:0]
 		for _, p := range links[i].Addrs {
 			if p.Addr().Is4() {
@@ -70,7 +72,7 @@ func (l *loop) datagramAddress() [4]byte {
 		}
 		links[i].Addrs = four
 	}
-	at, _ := netip.ParseAddr(l.path) // none is the zero value
+	at, _ := netip.ParseAddr(l.path) // the zero Addr if the path is unknown
 	chosen, err := netiface.Choose(l.charmJob.Transport.Iface, at, links)
 	if err != nil || !chosen.Addr.Is4() {
 		why := "see them with: ip addr"
@@ -83,7 +85,7 @@ func (l *loop) datagramAddress() [4]byte {
 	return chosen.Addr.As4()
 }
 
-// obeyCharm obeys the server of programs of Charm++.
+// obeyCharm performs the effects that the server of Charm++ has returned.
 func (l *loop) obeyCharm(effects []charm.Effect) {
 	for _, e := range effects {
 		switch e := e.(type) {
@@ -115,8 +117,9 @@ func (l *loop) obeyCharm(effects []charm.Effect) {
 	}
 }
 
-// charmExited completes the exit event ev of a rank that runs a Charm++ program. If the last message of the program
-// announced its exit, charmExited sets the exit code in ev to the code in that message.
+// charmExited completes the exit event ev of a rank that has registered as a Charm++ program. If the program has
+// announced its end, charmExited replaces the status in ev with the announced exit code. Otherwise, it marks the rank
+// as a client, and as awaited by its peers if it failed in a job with --keep-going.
 func (l *loop) charmExited(ev *core.RankExited) {
 	l.obeyCharm(l.charm.Exited(ev.Rank, ev.Status.OK()))
 	if !l.charm.IsClient(ev.Rank) {

@@ -10,11 +10,11 @@ import (
 	"ibrun/internal/job"
 )
 
-// JoinParcels makes few parcels of those of a barrier.
+// JoinParcels merges the parcels of a barrier, so that fewer are forwarded. It merges parcels with PMI values, with PMI
+// listings, and with PMIx news, each kind by itself, and returns all others unchanged.
 func JoinParcels(p rankwire.Parcels) rankwire.Parcels { return pmixserver.Join(pmi.Join(p)) }
 
-// The events below concern the servers of PMI, PMIx and Charm++. When a rank ends, these servers handle the event
-// before the core does.
+// The events below are handled by the servers of PMI, PMIx and Charm++, which decide what the core receives.
 type (
 	pmiReceived struct {
 		rank  job.Slot
@@ -85,7 +85,7 @@ func (e rankExited) handle(l *loop) {
 	l.hear(ev)
 }
 
-// obeyPMI obeys the PMI server.
+// obeyPMI performs the effects that the PMI server has returned.
 func (l *loop) obeyPMI(effects []pmi.Effect) {
 	for _, e := range effects {
 		switch e := e.(type) {
@@ -115,7 +115,7 @@ func (l *loop) obeyPMI(effects []pmi.Effect) {
 	}
 }
 
-// obeyPMIx obeys the PMIx server.
+// obeyPMIx performs the effects that the PMIx server has returned.
 func (l *loop) obeyPMIx(effects []pmixserver.Effect) {
 	for _, e := range effects {
 		switch e := e.(type) {

@@ -7,12 +7,12 @@ import (
 )
 
 // Other goroutines report events to the loop by the methods of the interfaces below. There is one interface for each
-// kind of sender. The loop implements all of them, and spawn.Events. Do not call these methods from the goroutine of
-// the loop. They block while the queue of the loop is full, and drop the event if the loop has ended.
+// kind of sender. The loop implements all of them, and spawn.Events. A method blocks while the queue of the loop is
+// full, so the goroutine of the loop itself must not call it. A method drops its event if the loop has ended.
 
 // linkEvents contains the events that the reader of a link reports.
 type linkEvents interface {
-	// Frame reports a message from a neighbour.
+	// Frame reports a message from the neighbour at the other end of the link.
 	Frame(core.Frame)
 	// LinkLost reports the end of a link. It is called after all messages of the link have been reported.
 	LinkLost(core.LinkLost)
@@ -25,95 +25,107 @@ type sessionEvents interface {
 	SessionUp(child core.Link, s *remote.Session) bool
 	// ChildPhase reports which step the opening of a session has reached.
 	ChildPhase(core.ChildPhase)
-	// ChildFailed reports that a session could not be opened.
+	// ChildFailed reports that the session to a child could not be opened.
 	ChildFailed(core.ChildFailed)
-	// JoinRefused reports that an agent has refused to become a child, because its present parent is nearer to the root.
+	// JoinRefused reports that an agent, to which this agent offered itself as a new parent, keeps its present parent,
+	// because that is nearer to the root.
 	JoinRefused(core.JoinRefused)
-	// NodeSwept reports that the sweep of another node has ended.
+	// NodeSwept completes the effect core.SweepNode: what a lost agent had left on another node was killed, or the
+	// attempt failed.
 	NodeSwept(core.NodeSwept)
-	// Probed reports the state of the TCP connection of a link, as read from the kernel.
+	// Probed completes the effect core.Probe with the state of the TCP connection of a link, as read from the kernel.
 	Probed(core.Probed)
-	// Notice reports a line of text for the user from the starter of sessions.
+	// Notice reports a line of text for the user from the code that starts sessions (option --verbose).
 	Notice(core.Notice)
 }
 
 // processEvents contains the events that concern this process and its descendants. The senders are the handlers of
 // signals, the reader of the reaper's pipe, the goroutines that kill or examine processes, and timers.
 type processEvents interface {
-	// Interrupted reports that the root has received a signal.
+	// Interrupted reports that the root has received a signal, for example SIGINT or SIGCONT.
 	Interrupted(core.Interrupted)
-	// NodeSignal reports that an agent other than the root has received a signal that is meant for ranks, directly or
-	// from its reaper.
+	// NodeSignal reports that an agent other than the root has received SIGUSR1 or SIGUSR2, or that its reaper has
+	// passed on SIGUSR1, SIGUSR2, SIGCONT or SIGURG. A resource manager sends these signals to the process that it
+	// started on a node, and means the ranks.
 	NodeSignal(core.NodeSignal)
-	// EndRequested reports that an agent other than the root has received a signal that asks it to end.
+	// EndRequested reports that an agent other than the root has received SIGHUP, SIGINT or SIGTERM, or that its reaper
+	// has passed on SIGTERM.
 	EndRequested(core.EndRequested)
-	// ReaperLost reports the death of the reaper.
+	// ReaperLost reports the death of the reaper, the process that started this agent and kills the remaining processes
+	// when the agent dies.
 	ReaperLost(core.ReaperLost)
-	// Killed reports the result of core.KillRanks.
+	// Killed completes the effect core.KillRanks. It lists the processes that could not be killed in time.
 	Killed(core.Killed)
-	// Swept reports the result of core.Sweep.
+	// Swept completes the effect core.Sweep. It lists the processes that could not be killed in time.
 	Swept(core.Swept)
-	// JobSwept reports the result of core.SweepJob.
+	// JobSwept completes the effect core.SweepJob. It has the number of killed processes, and lists those that could
+	// not be killed in time.
 	JobSwept(core.JobSwept)
-	// NodeEmptied reports the result of core.EmptyNode.
+	// NodeEmptied completes the effect core.EmptyNode. It lists the processes that could not be killed in time.
 	NodeEmptied(core.NodeEmptied)
-	// Inspected reports the result of core.Inspect.
+	// Inspected completes the effect core.Inspect with the state of ranks of this node.
 	Inspected(core.Inspected)
-	// PMIxDue reports that the timeout of a PMIx client's request has expired.
+	// PMIxDue reports that the time allowed for the request with the given tag has expired. The argument call is the
+	// number of the PMIx connection that the request came from.
 	PMIxDue(call, tag uint32)
 }
 
 // terminalEvents contains the events that the reader and the writer of the root's standard streams report.
 type terminalEvents interface {
-	// StdinRead reports a part of the standard input, its end, or a new size of the terminal.
+	// StdinRead reports a part of the root's standard input, its end, or a new size of the root's terminal.
 	StdinRead(core.StdinRead)
 	// Interrupted reports that the user has typed the sequence that ends the job.
 	Interrupted(core.Interrupted)
-	// Wrote reports how many bytes of the ranks' output were written.
+	// Wrote reports that N bytes of the ranks' output were written by the root. Labels of lines do not count.
 	Wrote(core.Wrote)
-	// SinkFailed reports that a write of output has failed. No more output is written.
+	// SinkFailed reports that a write of the ranks' output has failed. No more output is written.
 	SinkFailed(core.SinkFailed)
 }
 
 // jobEvents contains the events that the readers of the links to the parent job and to spawned jobs report.
 type jobEvents interface {
-	// JobAnswered reports that a spawned job runs, or the reason why it was not started.
+	// JobAnswered reports that all ranks of a spawned job run, or the reason why the job was not started.
 	JobAnswered(core.JobAnswered)
 	// JobAsked reports a request of a spawned job to the table of named ports (MPI's name service).
 	JobAsked(core.JobAsked)
 	// JobEnded reports the end of a spawned job.
 	JobEnded(core.JobEnded)
-	// ParentAnswered reports the answer of the parent job to a question about a service.
+	// ParentAnswered reports the parent job's answer to a request that this job sent to its table of named ports (MPI's
+	// name service).
 	ParentAnswered(core.ParentAnswered)
-	// Interrupted reports that the parent job has ended. Its signal is SIGTERM.
+	// Interrupted reports that the link to the parent job has ended. This ends the job, as SIGTERM to the root does.
 	Interrupted(core.Interrupted)
 }
 
-// controlEvents contains the requests of the clients of the control socket and of the CCS port.
+// controlEvents contains the requests of the clients of the control socket and of the CCS port, and of the tool that
+// launched the job. A client is such a program, for example ibrun ctl.
 type controlEvents interface {
-	// Asked queries the state of ranks.
+	// Asked sends a query to the nodes of some ranks, for the state or the stacks of the ranks, or to send a signal to
+	// them.
 	Asked(core.Asked)
 	// ResizeAsked requests a change of the number of nodes.
 	ResizeAsked(core.ResizeAsked)
-	// CCSAsked forwards a CCS request to a Charm++ program.
+	// CCSAsked forwards a request of CCS (Charm++'s client-server protocol) to a Charm++ program.
 	CCSAsked(core.CCSAsked)
-	// DaemonsAsked requests the start of daemons.
+	// DaemonsAsked requests the start of daemons, which are programs that run on the nodes beside the ranks.
 	DaemonsAsked(flow.DaemonsAsked)
-	// DaemonsTaken reports how many bytes of its daemons' output a client has received.
+	// DaemonsTaken reports that N bytes of its daemons' output were sent to a client.
 	DaemonsTaken(flow.DaemonsTaken)
-	// DaemonsKept requests that the daemons of a client continue after the client has disconnected.
+	// DaemonsKept requests that the daemons of a client continue after the client has disconnected. Their output is
+	// dropped from then on.
 	DaemonsKept(flow.DaemonsKept)
-	// DaemonsLeft reports that the client of an order for daemons has disconnected.
+	// DaemonsLeft reports that the client of an order for daemons has disconnected, so that the core kills the daemons.
 	DaemonsLeft(flow.DaemonsLeft)
-	// DaemonFed forwards input to a daemon.
+	// DaemonFed forwards input from a client to its daemon, or a new size of its terminal.
 	DaemonFed(flow.DaemonFed)
-	// SessionAsked requests the start of a session of a tool.
+	// SessionAsked requests the start of a session. Its members are daemons that exchange messages with a tool.
 	SessionAsked(flow.SessionAsked)
-	// SessionSent forwards a piece of a message to member 0 of a session.
+	// SessionSent forwards a piece of a message from a client to member 0 of its session.
 	SessionSent(flow.SessionSent)
-	// SessionTaken reports that a client has received a piece of a message from member 0.
+	// SessionTaken reports that data from member 0 of a session was sent to the client of the session. N is the cost of
+	// the data in bytes (rankwire.ToolPiece.Cost).
 	SessionTaken(flow.SessionTaken)
-	// Interrupted requests the end of the job.
+	// Interrupted requests the end of the job. Its signal is SIGTERM.
 	Interrupted(core.Interrupted)
 	// Warn reports a warning for the user.
 	Warn(text string)

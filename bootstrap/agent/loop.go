@@ -40,27 +40,27 @@ type loop struct {
 	starter  *remote.Starter
 	cores    cores
 	ranks    *spawn.Set
-	server   *pmi.Server // serves the ranks that use PMI
+	server   *pmi.Server // serves the ranks that use PMI; nil until core.Fork
 	pmix     *pmixserver.Server
 	charm    *charm.Server
 	charmJob *job.Job              // the job that charm serves
-	charmAt  *[4]byte              // IPv4 address of this node for Charm++ programs; nil until one starts
+	charmAt  *[4]byte              // IPv4 address of this node for Charm++ programs; nil until the first one starts
 	placed   *pmixserver.Placement // placement of this node's ranks for PMIx, from spawn; nil until spawn reports it
 	pending  []core.Event          // events that the core has not processed yet; empty while run waits
 	warn     func(string)
 	timed    bool           // report the CPU time of each session (job.LaunchOptions.Timed)
 	lines    bool           // the launcher may hold an agent's output until a line ends
 	path     string         // address by which the parent reached this node; empty if unknown
-	cutOff   bool           // this agent has closed the link to its parent
-	left     int            // exit code of this agent if it has left its job; otherwise 0
-	helpers  sync.WaitGroup // goroutines that open sessions
-	root     *rootSide      // nil unless this is the root
-	tracer   *tracer        // nil without --trace-events, and on a node until Launch is received
+	cutOff   bool           // this agent has closed the link to its parent, and has no new parent
+	left     int            // exit code of this agent after the effect core.Leave; 0 before
+	helpers  sync.WaitGroup // goroutines that open sessions to children, or sweep other nodes
+	root     *rootSide      // state of the root; nil on all other agents
+	tracer   *tracer        // writes the trace of --trace-events; nil without it, and on a node before Launch arrives
 	jobID    string
 	reaped   bool                  // a reaper started this agent
-	handed   bool                  // after the message Join, this agent passed its link to another agent, and ends
+	handed   bool                  // the message Join was performed (see handOver), so this agent ends
 	looks    *spawn.Looks          // nil until the first query about the ranks of this node
-	daemons  map[uint32]*daemonSet // keyed by the ID of flow.StartDaemons
+	daemons  map[uint32]*daemonSet // daemons on this node, keyed by the ID of flow.StartDaemons
 }
 
 func newLoop(ctx context.Context, cfg core.Config) *loop {
@@ -86,7 +86,7 @@ type toCore struct{ core.Event }
 
 func (e toCore) handle(l *loop) { l.hear(e.Event) }
 
-// hear appends ev to the events that the core has not processed yet. It ignores a nil ev.
+// hear appends ev to the events that the core has not processed yet. It ignores ev if that is nil.
 func (l *loop) hear(ev core.Event) {
 	if ev != nil {
 		l.pending = append(l.pending, ev)
@@ -173,7 +173,8 @@ func (l *loop) linkTo(to core.Link) *link {
 	return l.sessions[to].link
 }
 
-// keep returns the IDs of the processes that carry this agent's sessions. A sweep must not kill them.
+// keep returns the IDs of the processes that carry this agent's sessions to children. A sweep of this node must not
+// kill them.
 func (l *loop) keep() []int {
 	var pids []int
 	for _, s := range l.sessions {
@@ -184,8 +185,8 @@ func (l *loop) keep() []int {
 	return pids
 }
 
-// fold closes the links to all children and ends their sessions. It returns when the goroutines that open sessions and
-// the starters of a resource manager have ended.
+// fold closes the links to all children and ends their sessions. It waits for the goroutines in l.helpers, and for the
+// end of all sessions that the starter of a resource manager, such as srun, carries.
 func (l *loop) fold() {
 	for k, s := range l.sessions {
 		if s.link != nil {
@@ -196,15 +197,14 @@ func (l *loop) fold() {
 	l.helpers.Wait()
 	for _, s := range l.sessions {
 		if s.remote != nil && s.remote.Managed() {
-			<-s.remote.Done() // does not block forever, because the session ends or Kill ends it
+			<-s.remote.Done() // closed soon, because closeLink has killed the session
 		}
 	}
 }
 
-// session holds the remote shell of a child. It exists from StartChild or JoinChild on. The fields remote and link are
-// nil until the shell has started the agent. The field cancel is nil after closeLink.
+// session represents the connection to one child, from the effect StartChild or JoinChild on.
 type session struct {
-	cancel context.CancelFunc
-	remote *remote.Session
-	link   *link
+	cancel context.CancelFunc // stops the opening of the session; nil after closeLink
+	remote *remote.Session    // nil until the session is open
+	link   *link              // nil until the session is open
 }

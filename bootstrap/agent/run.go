@@ -9,8 +9,8 @@ import (
 	"ibrun/internal/job"
 )
 
-// run passes events to the core and performs its effects until the effect Finish or Done, or until this agent has
-// handed over its link. It closes l.over when it returns.
+// run passes events to the core and performs its effects. It returns after the effect Finish, Leave or Done, and after
+// this agent has tried to hand over its link. It closes l.over when it returns.
 func (l *loop) run() {
 	defer close(l.over)
 	for {
@@ -39,8 +39,9 @@ func (l *loop) run() {
 	}
 }
 
-// neighborFrame is a message from a neighbour. If a new agent receives Join, it hands over its link and ends. From the
-// first Launch, the loop takes settings before it passes the message to the core.
+// neighborFrame is a message from the parent or a child. If an agent receives Join before it has a job, it hands its
+// link over to another agent of the node, and then ends. At the first Launch, the loop takes its settings from the
+// message before it passes the message to the core.
 type neighborFrame core.Frame
 
 func (l *loop) Frame(ev core.Frame) { l.post(neighborFrame(ev)) }
@@ -67,7 +68,8 @@ func (e neighborFrame) handle(l *loop) {
 	}
 }
 
-// perform performs the effect e. It returns true if e is Finish or Done, the last effects of a core.
+// perform performs the effect e. It returns true if e is Finish, Leave or Done, because each of them is the last effect
+// of a core.
 func (l *loop) perform(e core.Effect) (last bool) {
 	switch e := e.(type) {
 	case core.Send:
