@@ -19,17 +19,18 @@ import (
 	"ibrun/internal/job"
 )
 
-// ccsSide passes CCS requests from clients to a Charm++ program (docs/dev/decisions/0029-charm.md). Only the root has
-// one. It asks the agent of the first process once for the number of PEs, processing elements, of each process.
+// ccsSide passes requests of CCS clients to the processes of a Charm++ program, and returns the replies
+// (docs/dev/decisions/0029-charm.md). Only the root has a ccsSide. At the first request, it asks the agent of process 0
+// for the number of PEs (processing elements) of each process. It asks again after a change of the number of processes.
 type ccsSide struct {
 	events  controlEvents
 	over    <-chan struct{} // closed when the loop has ended
-	last    atomic.Uint32   // ID of the newest request
+	last    atomic.Uint32   // ID of the newest request; the first has ID 1
 	replies replies[ccsKey, wire.CCSReply]
 
 	mu     sync.Mutex
 	layout job.Layout
-	pes    []uint32 // number of PEs of each process; nil until the agent of the first process has replied
+	pes    []uint32 // number of PEs of each process of layout; nil if unknown
 }
 
 // ccsKey identifies a request by its ID and the rank that must reply to it.
@@ -38,9 +39,11 @@ type ccsKey struct {
 	rank job.Slot
 }
 
+// errOver means that a request has no reply, because the client has disconnected or the job has ended.
 var errOver = errors.New("the job is over")
 
-// send asks a rank, and waits for its reply, or until the caller is gone or the job over.
+// send sends the request q to the process of a rank, and waits for its reply. The caller closes gone when the client
+// has disconnected. If this happens or the job ends before the reply arrives, send returns errOver.
 func (s *ccsSide) send(rank job.Slot, q ccs.Request, gone <-chan struct{}) ([]byte, error) {
 	id := s.last.Add(1)
 	reply, forget := s.replies.await(ccsKey{id, rank})
@@ -58,7 +61,8 @@ func (s *ccsSide) send(rank job.Slot, q ccs.Request, gone <-chan struct{}) ([]by
 	return nil, errOver
 }
 
-// table is the PEs of each process.
+// table returns the number of PEs of each process, in the order of the ranks. It asks the agent of rank 0 if the
+// numbers are unknown.
 func (s *ccsSide) table(gone <-chan struct{}) ([]uint32, error) {
 	s.mu.Lock()
 	pes, size := s.pes, s.layout.Ranks()
@@ -82,21 +86,23 @@ func (s *ccsSide) table(gone <-chan struct{}) ([]uint32, error) {
 	return pes, nil
 }
 
-// resized forgets what held for another layout.
+// resized stores the layout l that the job has after a change of its size, and discards the numbers of PEs of the old
+// layout.
 func (s *ccsSide) resized(l job.Layout) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.layout, s.pes = l, nil
 }
 
-// slot is where a process is.
+// slot returns the slot of a rank in the present layout of the job.
 func (s *ccsSide) slot(number job.Rank) job.Slot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.layout.Slot(number)
 }
 
-// answer answers a request.
+// answer returns the reply to the request q. It sends q to the process that has the PE q.First(), but answers a request
+// to ccs.InfoHandler itself. The caller closes gone when the client has disconnected.
 func (s *ccsSide) answer(q ccs.Request, gone <-chan struct{}) ([]byte, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
@@ -114,7 +120,7 @@ func (s *ccsSide) answer(q ccs.Request, gone <-chan struct{}) ([]byte, error) {
 	return nil, fmt.Errorf("there is no PE %d: the program has %d", pe, all)
 }
 
-// ask performs a request of type ccs that a client sent to the control socket.
+// ask performs a request with the verb ccs that a client sent to the control socket.
 func (s *ccsSide) ask(r caller) {
 	pe := int32(-1)
 	if r.PE != nil {
@@ -133,11 +139,11 @@ func (s *ccsSide) ask(r caller) {
 }
 
 const (
-	mostCCSClients = 64               // that are connected at a time
-	ccsPatience    = 30 * time.Second // that a client may take for its request, or for the reply
+	mostCCSClients = 64               // maximum number of connected clients
+	ccsPatience    = 30 * time.Second // limit for reading a request, and for writing a reply
 )
 
-// ccsPort accepts TCP connections of ordinary CCS clients, which do not use the control socket of ibrun.
+// ccsPort accepts TCP connections from programs that are clients of CCS but do not use the control socket of ibrun.
 type ccsPort struct {
 	*ccsSide
 	listener *net.TCPListener
@@ -146,7 +152,8 @@ type ccsPort struct {
 	warnings atomic.Uint32
 }
 
-// mostCCSWarnings bounds what the user is told of clients: anybody here may try.
+// mostCCSWarnings is the maximum number of warnings about clients. It is limited because every process on this machine
+// can connect.
 const mostCCSWarnings = 10
 
 func (p *ccsPort) warn(format string, args ...any) {
@@ -155,8 +162,8 @@ func (p *ccsPort) warn(format string, args ...any) {
 	}
 }
 
-// listenCCS opens the port of --ccs-port on the loopback: 0 is any. It tells by the words that such
-// clients look for.
+// listenCCS opens the TCP port with the given number on 127.0.0.1, for --ccs-port. If number is 0, the kernel chooses a
+// port. listenCCS prints the address by a call of warn, in the words of charmrun, which CCS clients search for.
 func (s *ccsSide) listenCCS(number uint16, keys ccs.Keys, warn func(string)) (*ccsPort, error) {
 	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: int(number)})
 	if err != nil {
@@ -169,8 +176,8 @@ func (s *ccsSide) listenCCS(number uint16, keys ccs.Keys, warn func(string)) (*c
 	return p, nil
 }
 
-// serve takes clients until the port is closed. A client over the limit waits in the kernel's
-// queue.
+// serve accepts clients until the listener is closed. While mostCCSClients are connected, further clients wait in the
+// kernel's queue.
 func (p *ccsPort) serve() {
 	for {
 		p.room <- struct{}{}
@@ -179,7 +186,7 @@ func (p *ccsPort) serve() {
 			return
 		}
 		if err != nil {
-			time.Sleep(100 * time.Millisecond) // no descriptors, say
+			time.Sleep(100 * time.Millisecond) // for example, the process has no free descriptor
 			<-p.room
 			continue
 		}
@@ -191,7 +198,8 @@ func (p *ccsPort) serve() {
 	}
 }
 
-// client answers one request. A bad one is answered by the end of the connection, as charmrun does.
+// client reads one request from c and writes the reply. If the request is invalid or has no reply, client returns
+// without a reply, and the caller closes the connection, as charmrun does.
 func (p *ccsPort) client(c *net.TCPConn) {
 	uid, err := spawn.Caller(c)
 	if err != nil || uid != os.Geteuid() {
@@ -219,7 +227,7 @@ func (p *ccsPort) client(c *net.TCPConn) {
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		_, _ = io.Copy(io.Discard, io.LimitReader(c, 1)) // the end, or more than one request
+		_, _ = io.Copy(io.Discard, io.LimitReader(c, 1)) // until the client disconnects or sends more
 	}()
 	var reply []byte
 	if err == nil {

@@ -13,8 +13,8 @@ import (
 	"ibrun/internal/job"
 )
 
-// startChildren opens the sessions of l.starting. If the launcher is a resource manager, one job step of it may open
-// several sessions.
+// startChildren opens the sessions of the children in l.starting. If the launcher is a resource manager, one job step
+// of it may carry several of the sessions.
 func (l *loop) startChildren() {
 	targets := make([]*remote.Target, len(l.starting))
 	for i, e := range l.starting {
@@ -29,7 +29,7 @@ func (l *loop) startChildren() {
 	l.starting = l.starting[:0]
 }
 
-// startChild opens the session to the child e.Child.
+// startChild opens the session to the child e.Child on target, and reports each step of it as core.ChildPhase.
 func (l *loop) startChild(e core.StartChild, target remote.Target) {
 	l.openSession(e.Child, func(ctx context.Context) (*remote.Session, error) {
 		return l.starter.Start(ctx, target, func(p remote.Phase) {
@@ -38,7 +38,7 @@ func (l *loop) startChild(e core.StartChild, target remote.Target) {
 	})
 }
 
-// openSession calls open in a new goroutine, which reports the outcome to the loop.
+// openSession calls open in a new goroutine, which reports the session or the error to the loop.
 func (l *loop) openSession(child core.Link, open func(context.Context) (*remote.Session, error)) {
 	ctx, cancel := context.WithCancel(l.ctx)
 	l.sessions[child] = &session{cancel: cancel}
@@ -57,8 +57,8 @@ func (l *loop) openSession(child core.Link, open func(context.Context) (*remote.
 	})
 }
 
-// request opens a session, sends an order to its agent and returns the first message of type T that the agent sends. If
-// this fails after the session was opened, request also returns the session, which it has killed and released.
+// request opens a session to target, sends order to the agent, and returns the first message of type T from the agent.
+// If the session could not be opened, s is nil. If it failed later, request has killed and released s.
 func request[T frame.Message](ctx context.Context, l *loop, target remote.Target, order frame.Message) (
 	s *remote.Session, answer T, err error) {
 	if s, err = l.starter.Start(ctx, target, func(remote.Phase) {}); err != nil {
@@ -83,7 +83,7 @@ func request[T frame.Message](ctx context.Context, l *loop, target remote.Target
 	return s, answer, err
 }
 
-// sessionUp reports that the session to a child is open.
+// sessionUp is the event that the session to a child is open.
 type sessionUp struct {
 	child   core.Link
 	session *remote.Session
@@ -93,8 +93,8 @@ func (l *loop) SessionUp(child core.Link, s *remote.Session) bool { return l.pos
 
 func (e sessionUp) handle(l *loop) { l.hear(l.connected(e)) }
 
-// connected starts to use the open session up and returns core.ChildUp. If closeLink was called before, it kills the
-// session and returns nil.
+// connected starts the reader and the writer of an open session, and returns core.ChildUp for the core. If closeLink
+// was called for the child before, connected kills the session and returns nil.
 func (l *loop) connected(up sessionUp) core.Event {
 	s := l.sessions[up.child]
 	if s.cancel == nil {
@@ -117,12 +117,12 @@ func (l *loop) connected(up sessionUp) core.Event {
 	return ev
 }
 
-// causeWait limits how long ended waits for the end of a session whose output has ended. The session's exit status says
-// why the link was lost.
+// causeWait limits how long ended waits for the end of a session after the end of its output. The exit status of the
+// session tells why the link was lost.
 const causeWait = 500 * time.Millisecond
 
-// ended returns why the link of the session s was lost, after a read with the error err, and the last lines that the
-// session printed. It kills the session unless err is io.EOF.
+// ended returns why the link of the session s was lost, and the last lines that the session printed. The argument err
+// is the error that ended the reading from s. Unless err is io.EOF, ended kills the session.
 func (l *loop) ended(s *remote.Session, err error) (cause, tail string) {
 	if err != io.EOF {
 		s.Kill()
@@ -139,7 +139,7 @@ func (l *loop) ended(s *remote.Session, err error) (cause, tail string) {
 func (l *loop) closeLink(k core.Link) {
 	if k == core.Up {
 		l.cutOff = true
-		l.up.giveUp() // the stream is closed when this process ends, which is soon
+		l.up.giveUp() // the stream itself stays open until this process ends or a new parent is linked
 		return
 	}
 	s := l.sessions[k]
@@ -172,7 +172,8 @@ func (l *loop) probe(k core.Link) {
 	}()
 }
 
-// moment returns the moment at which a phase of a session begins, or job.Moments if the launch does not record it.
+// moment returns the moment to record when a session enters the phase p. It returns job.Moments, which is no moment,
+// for a phase that is not recorded.
 func moment(p remote.Phase) job.Moment {
 	switch p {
 	case remote.Connect:
@@ -189,7 +190,7 @@ func moment(p remote.Phase) job.Moment {
 	return job.Moments
 }
 
-// failed returns the event for a session to child that could not be opened because of err.
+// failed returns the event that the session to child could not be opened because of err.
 func failed(child core.Link, err error) core.ChildFailed {
 	f := core.ChildFailed{Child: child, Phase: "start", Cause: err.Error()}
 	var e *remote.Error

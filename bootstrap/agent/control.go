@@ -14,7 +14,8 @@ import (
 	"ibrun/internal/job"
 )
 
-// controlSide answers the requests of ibrun ctl and of tools (docs/dev/decisions/0025-control.md).
+// controlSide performs the requests of ibrun ctl and of tools (docs/dev/decisions/0025-control.md). Only the root has a
+// controlSide.
 type controlSide struct {
 	listener *control.Listener
 	job      atomic.Pointer[job.Job]
@@ -22,27 +23,28 @@ type controlSide struct {
 	began    time.Time
 	tap      *Tap
 	state    atomic.Uint32 // index in the array states
-	tickets  atomic.Uint32 // the last ID of a query, a session or a change of size
+	tickets  atomic.Uint32 // newest ID of a query, an order for daemons, a session or a change of size
 	queries  replies[uint32, rankwire.Standings]
 	changes  replies[uint32, core.ResizeTold]
 	events   controlEvents
 	over     <-chan struct{} // closed when the loop has ended
 	ccs      *ccsSide
 
-	final    chan struct{}  // closed by close when the tap has all output of the ranks; no value is sent
-	attached sync.WaitGroup // clients for which close waits
+	final    chan struct{}  // closed by close, when the tap has received all output of the ranks; no value is sent
+	attached sync.WaitGroup // one count for each client for which close waits
 
 	mu    sync.Mutex
-	execs map[uint32]*exec // orders for daemons by their IDs; removed when the daemons have ended
+	execs map[uint32]*exec // orders by ID, until their daemons have ended or are killed
 	tool  tool
-	ended bool // close was called, and does not wait for clients that connect later
+	ended bool // close was called; it does not wait for clients that send a request later
 }
 
-// caller is a client of the control socket, or a tool, with the request that is being performed.
+// caller is a client of the control socket, or the tool that launched the job, with the request that is being
+// performed.
 type caller struct {
 	control.Request
-	put  func(control.Response) error
-	gone <-chan struct{} // closed when the client disconnects
+	put  func(control.Response) error // sends a response; fails if the client has disconnected
+	gone <-chan struct{}              // closed when the client has disconnected
 }
 
 // done sends the last response to the request. If the request was not performed, why is the error message; otherwise
@@ -52,10 +54,10 @@ func (r caller) done(why string) { _ = r.put(control.Response{Error: why, Done: 
 // launching is the error in the response to a request that is only possible when all ranks run.
 const launching = "the job is being launched: ask again when its ranks run"
 
-// states are the states of a job as ibrun ctl shows them, in order.
+// states are the states of a job in the words that ibrun ctl shows, in the order in which a job passes through them.
 var states = [...]string{"launching", "running", "ending"}
 
-// listen opens the control socket of the job and starts to answer requests, also those of cfg.Tool. If the socket
+// listen opens the control socket of the job and starts to perform requests from it and from cfg.Tool. If the socket
 // cannot be opened, listen warns the user and the job continues without it.
 func (l *loop) listen(cfg RootConfig) *controlSide {
 	listener, err := control.Listen(cfg.Job.ID)
@@ -99,22 +101,23 @@ func (c *controlSide) close() {
 	}
 }
 
-// launched sets the state of the job to running. A nil controlSide is valid.
+// launched sets the state of the job to running, and tells waiting tools that all ranks run. A nil controlSide is
+// valid.
 func (c *controlSide) launched() {
 	if c != nil && c.state.CompareAndSwap(0, 1) {
 		c.toolReady()
 	}
 }
 
-// These constants limit the time in milliseconds in which nodes answer a query. Stacks take longer, because a tool
-// reads them from each rank.
+// These constants limit the time in which the nodes must answer a query, in milliseconds. A query for stacks gets more
+// time, because a debugger reads them from each rank.
 const (
 	lookPatienceMs  = 10_000
 	stackPatienceMs = 60_000
 )
 
-// ask sends the query q to the nodes of the job and returns their merged replies. It returns false if the client
-// disconnects or the job ends before the replies arrive.
+// ask sends the query q to the nodes of the job and returns their merged replies. It returns false if gone is closed or
+// the job ends before the replies arrive. A nil gone is never closed.
 func (c *controlSide) ask(q rankwire.Question, gone <-chan struct{}) (rankwire.Standings, bool) {
 	ticket := c.tickets.Add(1)
 	replies, forget := c.queries.await(ticket)
@@ -139,7 +142,8 @@ func (c *controlSide) about() *control.Job {
 		Since: c.began, State: states[c.state.Load()]}
 }
 
-// stay makes close wait for a client, which must call c.attached.Done. It returns false if close was called before.
+// stay makes close wait for a client. The client must call c.attached.Done when it has received all its data. stay
+// returns false, without effect, if close was called before.
 func (c *controlSide) stay() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,18 +14,20 @@ import (
 	"ibrun/internal/job"
 )
 
-// exec is a caller whose daemons run. What the core gives is taken by the caller's goroutine, and
-// is bounded by the credit that the core keeps.
+// exec is an order for daemons or for a session, with the reports that were not sent to its caller yet. The loop adds
+// reports by update, and the goroutine that serves the caller sends them. The credit of the core limits the size of the
+// reports.
 type exec struct {
 	wake chan struct{} // capacity 1; poke sends to it, and drops the value if it is full; never closed
 
 	mu    sync.Mutex
-	queue []wire.DaemonOutput
-	over  *flow.DaemonsOver
-	reads bool // it is one daemon, which reads what the caller sends
+	queue []wire.DaemonOutput // output that was not sent to the caller yet
+	over  *flow.DaemonsOver   // how the daemons have ended; nil while they run
+	reads bool                // the order is for one daemon, which reads input from the caller
 	sessionSide
 }
 
+// take removes the queued output from x and returns it. It also returns x.over.
 func (x *exec) take() (queue []wire.DaemonOutput, over *flow.DaemonsOver) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -46,7 +48,7 @@ func (c *controlSide) update(id uint32, change func(x *exec)) {
 	}
 }
 
-// daemonsOver tells the caller that all daemons of an order have ended, and forgets the order.
+// daemonsOver records how the daemons of an order have ended, for the caller, and deletes the order from c.execs.
 func (c *controlSide) daemonsOver(e flow.DaemonsOver) {
 	c.update(e.ID, func(x *exec) {
 		x.over = &e
@@ -55,7 +57,7 @@ func (c *controlSide) daemonsOver(e flow.DaemonsOver) {
 	c.checkTool()
 }
 
-// exec starts daemons, and passes on what they print until they have ended.
+// exec performs the request exec: it starts daemons, and sends their output to the caller until all of them have ended.
 func (c *controlSide) exec(r caller) {
 	if len(r.Command) == 0 || r.Command[0] == "" {
 		r.done("exec needs a command")
@@ -80,7 +82,9 @@ func (c *controlSide) exec(r caller) {
 	})
 }
 
-// follow calls order, which asks for daemons, and sends their reports to the caller until all of them have ended.
+// follow calls order with a new ID, to request daemons from the core. It then sends the reports of the daemons to the
+// caller until all daemons have ended. If the caller disconnects before, the core kills the daemons, unless they are
+// kept.
 func (c *controlSide) follow(r caller, order func(ticket uint32)) {
 	if !c.stay() {
 		return
@@ -110,8 +114,8 @@ func (c *controlSide) follow(r caller, order func(ticket uint32)) {
 	}
 }
 
-// passDaemons sends the caller the output and the ends of daemons, and the messages of a session. It returns true when
-// the daemons or the job have ended, and false when the caller has disconnected.
+// passDaemons sends the caller the output of its daemons, the messages of its session, and at last how the daemons have
+// ended. It returns true when the daemons or the job have ended, and false when the caller has disconnected.
 func (c *controlSide) passDaemons(r caller, ticket uint32, x *exec) (ended bool) {
 	if x.reads {
 		begun := control.ToolResponse{Session: &control.Session{ID: ticket}}
@@ -120,7 +124,7 @@ func (c *controlSide) passDaemons(r caller, ticket uint32, x *exec) (ended bool)
 		}
 	}
 	for last := false; ; {
-		queue, over := x.take() // before the messages: all of them have come when it is over
+		queue, over := x.take() // before passSession: once over is set, all messages have arrived
 		if c.passSession(ticket, x, r.put) != nil {
 			return false
 		}
@@ -142,7 +146,7 @@ func (c *controlSide) passDaemons(r caller, ticket uint32, x *exec) (ended bool)
 		case over != nil:
 			_ = r.put(control.Response{Ends: c.ends(over, r.PerRank), Done: true})
 			return true
-		case last: // the loop has ended without a word of them
+		case last: // the loop has ended without a report of the end of the daemons
 			return true
 		}
 		select {
@@ -150,12 +154,12 @@ func (c *controlSide) passDaemons(r caller, ticket uint32, x *exec) (ended bool)
 		case <-r.gone:
 			return false
 		case <-c.over:
-			last = true // what it did before counts: look once more
+			last = true // send what the loop has reported before it ended
 		}
 	}
 }
 
-// howEnded is a status that is not 0, for the user.
+// howEnded describes the status s of a daemon to the user. The status must not be the exit code 0.
 func howEnded(s job.Status) string {
 	switch s.Kind {
 	case job.Exited:
@@ -166,7 +170,8 @@ func howEnded(s job.Status) string {
 	return "nobody knows"
 }
 
-// ends is how daemons have ended, for their caller.
+// ends converts the report e of the end of all daemons for their caller. If perRank is true, the caller gets the rank
+// beside which each failed daemon ran.
 func (c *controlSide) ends(e *flow.DaemonsOver, perRank bool) *control.Ends {
 	ends := &control.Ends{Daemons: e.Daemons, Over: e.Over, Lost: e.Lost, Code: int(e.Code), More: e.More,
 		Dropped: e.Dropped}

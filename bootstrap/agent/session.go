@@ -8,30 +8,29 @@ import (
 	"ibrun/bootstrap/wire/rankwire"
 )
 
-// sessionSide is what a caller with a session has besides output and ends.
+// sessionSide is the part of an exec for data from the caller, and for the messages of a session.
 type sessionSide struct {
-	opened  []flow.MembersOn
-	pieces  []rankwire.ToolPiece
-	room    int64         // of what may be sent to member 0
-	roomed  chan struct{} // capacity 1; addRoom pokes it when room has grown; never closed
-	left    chan struct{} // closed by leave when the caller has disconnected
+	opened  []flow.MembersOn     // hosts of the members, to be sent to the caller; nil before, and after they are sent
+	pieces  []rankwire.ToolPiece // data from member 0, to be sent to the caller
+	room    int64                // credit in bytes: the caller may send data of this cost to member 0 or to its daemon
+	roomed  chan struct{}        // capacity 1; addRoom pokes it after it has raised room; never closed
+	left    chan struct{}        // closed by leave, when the caller has disconnected
 	once    sync.Once
-	sending sync.Mutex // held while a piece is sent
-	kept    bool       // of the controlSide's lock: it lives on without its caller
+	sending sync.Mutex // held by sendWhenRoom, so that pieces stay in order
+	kept    bool       // the daemons outlive the connection of the caller; guarded by controlSide.mu
 }
 
 func (s *sessionSide) leave() { s.once.Do(func() { close(s.left) }) }
 
-// addRoom raises by n the budget for messages from the caller to member 0. The caller of addRoom must hold the lock of
-// the exec.
+// addRoom raises by n bytes the credit for data from the caller. The mu of the exec must be held.
 func (s *sessionSide) addRoom(n uint32) {
 	s.room += int64(n)
 	poke(s.roomed)
 }
 
-// received queues a piece of a message of member 0 for the caller of the session. If the session goes on without its
-// caller, received drops the piece and returns its cost. The loop must then acknowledge this cost to the core, so that
-// member 0 does not wait.
+// received queues data from member 0 of a session for the caller. If the caller has asked to keep the session without
+// it, received drops the data and returns its cost in bytes, otherwise 0. The loop must acknowledge this cost to the
+// core, so that member 0 can send more.
 func (c *controlSide) received(e flow.SessionReceived) (dropped uint32) {
 	c.update(e.ID, func(x *exec) {
 		if x.kept {
@@ -43,7 +42,8 @@ func (c *controlSide) received(e flow.SessionReceived) (dropped uint32) {
 	return dropped
 }
 
-// passSession gives a caller what has come for it of its session.
+// passSession sends the caller what the session has reported since the last call: the hosts of the members, and data
+// from member 0. It acknowledges the data to the core. It returns the error of put if the caller has disconnected.
 func (c *controlSide) passSession(ticket uint32, x *exec, put func(control.Response) error) error {
 	x.mu.Lock()
 	opened, pieces := x.opened, x.pieces
@@ -68,21 +68,22 @@ func (c *controlSide) passSession(ticket uint32, x *exec, put func(control.Respo
 	return nil
 }
 
-// begin starts the members of a session, and sends their reports to the caller.
+// begin starts a session for the caller, and sends the reports and the output of its members to the caller until all of
+// them have ended.
 func (c *controlSide) begin(r caller) {
 	var on []flow.MembersOn
 	for _, m := range r.On {
 		on = append(on, flow.MembersOn{Host: m.Host, Count: m.Count})
 	}
 	perRank := r.PerRank
-	r.PerRank = false // members have numbers of their own
+	r.PerRank = false // reports name members by their own numbers, not by ranks
 	c.follow(r, func(ticket uint32) {
 		c.events.SessionAsked(flow.SessionAsked{ID: ticket, On: on, PerRank: perRank, Argv: r.Command, Env: r.Env})
 	})
 }
 
-// send waits until the session has room for a piece of a message to member 0, and passes it on. If that is
-// impossible, it returns the reason; otherwise it returns "".
+// send passes a piece of a message from the caller to member 0. It blocks until the session has room for the piece. It
+// returns "", or the reason why the piece was not sent.
 func (c *controlSide) send(x *exec, r caller) string {
 	piece := rankwire.ToolPiece{Last: r.Last, Data: r.Data}
 	switch {
@@ -96,8 +97,8 @@ func (c *controlSide) send(x *exec, r caller) string {
 	})
 }
 
-// sendWhenRoom waits until x.room is at least cost, subtracts cost from it, and calls send. If the session ends or the
-// caller disconnects first, sendWhenRoom returns the reason; otherwise it returns "".
+// sendWhenRoom waits until x.room is at least cost, in bytes, subtracts cost from it, and calls send. It returns "", or
+// noSession if the daemons or the job end, or the client disconnects, before that.
 func (c *controlSide) sendWhenRoom(x *exec, cost uint32, gone <-chan struct{}, send func()) string {
 	x.sending.Lock()
 	defer x.sending.Unlock()
