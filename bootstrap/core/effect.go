@@ -110,8 +110,8 @@ type SweepJob struct {
 	Grace time.Duration // time before SIGKILL for processes whose agent is still alive and is ending them
 }
 
-// Feed writes Data to the standard input of a rank. If EOF is set, it is closed after Data. If Window is not zero, it is
-// the new size of the rank's terminal. The driver answers with RankInputRead or RankInputClosed.
+// Feed writes Data to the standard input of a rank, and closes it afterwards if EOF is set. If Window is not zero, it
+// is the new size of the rank's terminal. The driver answers with RankInputRead or RankInputClosed.
 type Feed struct {
 	Rank   job.Slot
 	Data   []byte

@@ -11,8 +11,8 @@ import (
 	"ibrun/internal/job"
 )
 
-// What the parts of the core want done, in the core's own effects. The lists are cleared, since a
-// part keeps its list and the values in it may be large.
+// The functions in this file perform the effects that the components of the core return. They clear each list of
+// effects afterwards, because its component retains the list, and the values in it may be large.
 
 // perform performs the effects of a component. All effects except Send, Wake and Violation are for the driver.
 func (c *Core) perform(effects []Effect) {
@@ -31,7 +31,7 @@ func (c *Core) perform(effects []Effect) {
 	clear(effects)
 }
 
-// toolPlace returns the state of this agent that its tools depend on.
+// toolPlace returns the state of this agent that package flow depends on.
 func (c *Core) toolPlace() flow.Place {
 	return flow.Place{
 		Now: c.now, Host: c.cfg.Host, Index: c.ranks.index, Running: c.stage == running, Forked: c.starts.ranks == forked,
@@ -39,8 +39,8 @@ func (c *Core) toolPlace() flow.Place {
 	}
 }
 
-// hostOf returns the host of the node at offset k in p, at the root. If a spare has replaced the node, p may still have
-// the old host, because only the parent of the spare changes its part.
+// hostOf returns the host of the node at offset k in p. It is called at the root. If a spare has replaced the node, p
+// may still contain the host of the old node, because only the parent of the spare updates its part.
 func (c *Core) hostOf(p job.Part, k int) string {
 	if m := c.recovery.Members(); len(m.Replaced) > 0 {
 		node, _ := m.At(p.First + job.NodeIndex(k))
@@ -49,14 +49,16 @@ func (c *Core) hostOf(p job.Part, k int) string {
 	return p.Nodes.At(k).Host
 }
 
-// heldTools applies the messages for tools that have waited for the ranks of this node, if these run now.
+// heldTools applies the messages about daemons that the parent sent while the ranks of this node were being started. It
+// does nothing while the ranks are still being started.
 func (c *Core) heldTools() {
 	if c.tools.Waits() {
 		c.perform(c.tools.Ready(c.toolPlace()))
 	}
 }
 
-// toolsClosed ends the daemons of this node, because the job ends, and reports whether no order for daemons is open.
+// toolsClosed kills the daemons of this node, because the job ends. It reports whether all orders for daemons in this
+// subtree have ended. It is called again until they have.
 func (c *Core) toolsClosed() bool {
 	c.heldTools()
 	c.perform(c.tools.Close(c.toolPlace()))
@@ -64,7 +66,7 @@ func (c *Core) toolsClosed() bool {
 }
 
 func (c *Core) doBulk(effects []lookup.BulkEffect) {
-	var nothing uint32 // a fence for which there is nothing, since no rank has started; after the others
+	var nothing uint32 // fence for which this node has no values; ReadDone is called last, because it returns effects
 	for _, e := range effects {
 		switch e.Do {
 		case lookup.RequestBulk, lookup.CallBulk:
@@ -87,7 +89,8 @@ func (c *Core) doBulk(effects []lookup.BulkEffect) {
 	}
 }
 
-// doTables is doBulk for addresses, which this node reads itself.
+// doTables performs the effects of a bulk fetch of addresses. In contrast to doBulk, the core provides the values of
+// this node, and delivers the values of all nodes to its lookups.
 func (c *Core) doTables(effects []lookup.BulkEffect) {
 	var read, here *lookup.BulkEffect // performed last, because these two cause further effects
 	for _, e := range effects {
@@ -113,7 +116,7 @@ func (c *Core) doTables(effects []lookup.BulkEffect) {
 }
 
 func (c *Core) doLookups(effects []lookup.Effect) {
-	var fetch uint32 // after the others: it has effects of its own
+	var fetch uint32 // round to fetch; requested last, because the request returns effects
 	for i := range effects {
 		switch e := &effects[i]; e.Do {
 		case lookup.Send:
@@ -139,7 +142,7 @@ func (c *Core) doLookups(effects []lookup.Effect) {
 }
 
 func (c *Core) doCollectives(effects []collective.Effect) {
-	var decide []rankwire.Release // after the others: a decision has effects of its own
+	var decide []rankwire.Release // performed last, because a decision causes effects of the same collectives
 	for i := range effects {
 		switch e := &effects[i]; e.Do {
 		case collective.Collect:
@@ -181,7 +184,7 @@ func (c *Core) doNames(effects []lookup.NameEffect) {
 	}
 }
 
-// counted is the tally with what the parts have counted. It is asked for once, at the end.
+// counted adds the counts of the components to c.tally and returns it. Call it once, at the end.
 func (c *Core) counted() *job.Tally {
 	if c.lookups.Counts != (job.LevelTally{}) {
 		level := job.Tally{}

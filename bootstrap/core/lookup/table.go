@@ -9,16 +9,17 @@ import (
 	"ibrun/internal/job"
 )
 
-// table is eager resolution: the blocks of all nodes rise once, each subtree's when it is complete,
-// and the whole table comes down.
+// table is the state of the address table, which is exchanged once if Lookups.Eager is set. A block contains the
+// addresses of the ranks of one node. An agent sends the blocks of its subtree to its parent when they are complete.
+// Then the root sends the blocks of all nodes, which are the table, down the tree.
 type table struct {
-	blocks   frame.Values // of the subtrees that have reported
-	children []tablePart  // state of each child's blocks, indexed by link
-	reported int          // number of children whose state is not partMissing
-	sent     bool
-	here     bool
-	early    []requester // questions that wait for the table
-	giveUp   time.Duration
+	blocks   frame.Values  // blocks of the children's subtrees, until the table has come
+	children []tablePart   // state of each child's blocks, indexed by link
+	reported int           // number of children whose state is not partMissing
+	sent     bool          // the blocks of this subtree were complete and were passed on
+	here     bool          // the table has come
+	early    []requester   // questions that wait for the table or for a fetch
+	giveUp   time.Duration // time until which questions wait; 0 if none has waited yet
 }
 
 // tablePart is the state of a child's blocks in the table.
@@ -30,11 +31,12 @@ const (
 	partNone                     // the child ended before its blocks came, or joined a running job; it gets no table
 )
 
-// tablePatience is how long a question waits for the table. A node whose ranks do not speak to
-// ibrun would hold it up for ever; then the tree is asked.
+// tablePatience is how long questions wait for the table or for a fetch, from the first question on. Later, questions
+// are passed on in the tree. Without a limit, a node whose ranks publish no addresses would block them for ever.
 const tablePatience = 2 * time.Second
 
-// waitsForTable parks a question until the table is here, in eager mode.
+// waitsForTable parks the question a until the table comes, and reports whether it has done so. It does not park
+// questions about keys of the KVS or questions that request a fresh answer. Without Lookups.waits it parks none.
 func (l *Lookups) waitsForTable(a requester) bool {
 	t := &l.table
 	if !l.waits || t.here || a.ask.Fresh || a.ask.Key != "" {
@@ -43,7 +45,7 @@ func (l *Lookups) waitsForTable(a requester) bool {
 	return l.park(a)
 }
 
-// park keeps a question until the table is here, unless that takes too long.
+// park adds a to the questions that wait for the table or for a fetch. It returns false if tablePatience is over.
 func (l *Lookups) park(a requester) bool {
 	t := &l.table
 	if t.giveUp == 0 {
@@ -57,7 +59,7 @@ func (l *Lookups) park(a requester) bool {
 	return true
 }
 
-// tableDue asks the tree when the table has not come in time.
+// tableDue looks up the parked questions if their time is over. Otherwise it requests a wake-up at that time.
 func (l *Lookups) tableDue() {
 	t := &l.table
 	if t.giveUp > 0 && l.now >= t.giveUp && len(t.early) > 0 {
@@ -68,14 +70,15 @@ func (l *Lookups) tableDue() {
 	}
 }
 
-// Launched sends this subtree's blocks up if they are complete: no child will be added.
+// Launched says that the launch of this subtree is complete, so it gets no further child before the table is sent. If
+// the blocks of the subtree are complete, they are sent to the parent.
 func (l *Lookups) Launched(now time.Duration) []Effect {
 	l.now = now
 	l.publishTable()
 	return l.done()
 }
 
-// TableBelow takes the blocks of a child's subtree.
+// TableBelow handles the blocks of a child's subtree, which the child has sent.
 func (l *Lookups) TableBelow(now time.Duration, child subtree.Link, blocks frame.Values) []Effect {
 	l.now = now
 	l.table.blocks.Add(blocks)
@@ -94,7 +97,7 @@ func (l *Lookups) NoTableBelow(now time.Duration, child subtree.Link) []Effect {
 	return l.done()
 }
 
-// becomePart sets the state of a child's blocks, which was partMissing.
+// becomePart sets the state of a child's blocks. The old state must be partMissing, and the new one must not.
 func (l *Lookups) becomePart(child subtree.Link, to tablePart) {
 	for int(child) >= len(l.table.children) {
 		l.table.children = append(l.table.children, partMissing)
@@ -103,7 +106,6 @@ func (l *Lookups) becomePart(child subtree.Link, to tablePart) {
 	l.table.reported++
 }
 
-// part returns the state of a child's blocks.
 func (l *Lookups) part(child subtree.Link) tablePart {
 	if int(child) < len(l.table.children) {
 		return l.table.children[child]
@@ -111,7 +113,8 @@ func (l *Lookups) part(child subtree.Link) tablePart {
 	return partMissing
 }
 
-// publishTable sends this subtree's blocks up when they are complete.
+// publishTable sends the blocks of this subtree to the parent if they are complete and have not been sent. At the root,
+// it sends the table to the children instead.
 func (l *Lookups) publishTable() {
 	t := &l.table
 	if !l.Eager || t.sent || !l.below.Launched || t.reported < l.below.Children() || !l.complete() {
@@ -125,12 +128,12 @@ func (l *Lookups) publishTable() {
 	if own := l.Known(); own != nil {
 		t.blocks.Add(frame.NewValues(own))
 	}
-	if l.waits || t.blocks.Len() > 0 { // where nobody waits, nothing need not be said
+	if l.waits || t.blocks.Len() > 0 { // an empty message matters only if questions wait for the table
 		l.sendTable(subtree.Up, carried(t.blocks))
 	}
 }
 
-// carried is blocks, or none if they are too many for a frame: they are asked for one by one then.
+// carried returns blocks, or no blocks if they are too large for a message. Addresses are looked up individually then.
 func carried(blocks frame.Values) frame.Values {
 	if blocks.Size() > rankwire.MaxGather {
 		return frame.Values{}
@@ -138,20 +141,20 @@ func carried(blocks frame.Values) frame.Values {
 	return blocks
 }
 
-// sendTable puts addresses on a link, and counts them.
+// sendTable sends blocks over a link and counts their bytes.
 func (l *Lookups) sendTable(to subtree.Link, blocks frame.Values) {
 	l.CountBytes(blocks)
 	l.do(Effect{Do: Table, To: Neighbour(to), Blocks: blocks})
 }
 
-// CountBytes counts addresses that are put on a link.
+// CountBytes adds the size of blocks that are sent over a link to AddressBytes.
 func (l *Lookups) CountBytes(blocks frame.Values) {
 	for v := range blocks.All() {
 		l.AddressBytes += uint64(len(v))
 	}
 }
 
-// Table takes the blocks of all nodes and sends them to all children except those in partNone.
+// Table handles the table, which the parent has sent. It sends the table to all children except those in partNone.
 func (l *Lookups) Table(now time.Duration, blocks frame.Values) []Effect {
 	l.now = now
 	l.takeTable(blocks)
@@ -169,7 +172,7 @@ func (l *Lookups) takeTable(blocks frame.Values) {
 	l.flush()
 }
 
-// flush looks up what waited for the table.
+// flush looks up the parked questions.
 func (l *Lookups) flush() {
 	early := l.table.early
 	l.table.early = nil
@@ -178,11 +181,11 @@ func (l *Lookups) flush() {
 	}
 }
 
-// TableAwaited reports whether the parent may send the table.
+// TableAwaited reports whether the parent may send the table now, which it does at most once.
 func (l *Lookups) TableAwaited() bool { return l.Eager && !l.table.here }
 
-// TableLie says what of a child's blocks cannot be; empty: nothing. Nodes is how many the child
-// has, and has says which they are.
+// TableLie returns the reason to reject the blocks that a child has sent for the table, or "" if they are valid. nodes
+// is the number of nodes in the child's subtree, and has reports whether a node is one of them.
 func (l *Lookups) TableLie(
 	child subtree.Link, blocks frame.Values, nodes int, has func(job.NodeIndex) bool,
 ) string {
@@ -192,7 +195,7 @@ func (l *Lookups) TableLie(
 	return l.BlocksLie(blocks, nodes, has)
 }
 
-// BlocksLie is TableLie for blocks that were fetched.
+// BlocksLie returns the reason to reject the blocks that a child has sent for a fetch, with arguments as in TableLie.
 func (l *Lookups) BlocksLie(blocks frame.Values, nodes int, has func(job.NodeIndex) bool) string {
 	if blocks.Len() > nodes {
 		return "of more nodes than it has"
