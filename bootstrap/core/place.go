@@ -71,7 +71,8 @@ func (c *Core) successorOf(lost Link) (Link, bool) {
 	return Link(i), i >= 0
 }
 
-// replaceOnce records an order to replace a node. It returns false if this order or a newer one was recorded before.
+// replaceOnce records an order to replace a node. It returns false if this order or a newer one for the same node was
+// recorded before.
 func (c *Core) replaceOnce(m wire.Replace) bool {
 	r := &c.repair
 	if r.replaces[m.Part.First].Number >= m.Number {
@@ -84,7 +85,8 @@ func (c *Core) replaceOnce(m wire.Replace) bool {
 	return true
 }
 
-// replaceAgain sends an adopted child the orders to replace nodes below it again.
+// replaceAgain sends an adopted child the newest order for each replaced node below it, because the lost agent between
+// them may not have forwarded the order.
 func (c *Core) replaceAgain(l Link) {
 	for _, node := range slices.Sorted(maps.Keys(c.repair.replaces)) {
 		if k := &c.children[l]; k.hasNode(node) && k.head.First != node {
@@ -93,7 +95,8 @@ func (c *Core) replaceAgain(l Link) {
 	}
 }
 
-// spokePMI reports a failure, because a rank uses PMI on an agent that has replaced a lost one. The job then ends.
+// spokePMI reports a failure if this agent has replaced a lost one and its ranks use PMI, which does not support such a
+// restart. The job then ends. Only the first call reports the failure.
 func (c *Core) spokePMI() {
 	if c.repair.number == 0 || !c.recovery.Relaunches() || c.starts.ranks == unforked || c.stage == ending || c.repair.refused {
 		return
@@ -106,8 +109,8 @@ func (c *Core) spokePMI() {
 	})
 }
 
-// replaceBelow starts an agent in the place of a lost child, or sends the order to the child whose subtree contains the
-// node.
+// replaceBelow handles an order to replace a node. If the node is the place of a lost child, it starts an agent there,
+// unless this order was handled before. Otherwise it forwards the order to the child whose subtree contains the node.
 func (c *Core) replaceBelow(m wire.Replace) {
 	if c.stage != running {
 		return
@@ -131,7 +134,7 @@ func (c *Core) replaceBelow(m wire.Replace) {
 	}
 }
 
-// startReplacement opens a session that starts the successor of the lost child old.
+// startReplacement adds a child as the successor of the lost child old, and opens the session that starts its agent.
 func (c *Core) startReplacement(old Link, m wire.Replace) {
 	part, where := m.Part, &c.children[old]
 	own, local := part.Nodes.At(0).Host == where.host(), where.local
@@ -146,7 +149,8 @@ func (c *Core) startReplacement(old Link, m wire.Replace) {
 	c.openSession(l)
 }
 
-// sendStanding sends a successor the present state of the job, which the lost agent had received in earlier messages.
+// sendStanding sends a successor the present state of the job, because earlier messages were sent to the lost agent. No
+// rank of the successor runs, so it counts as having answered the newest Recall.
 func (c *Core) sendStanding(l Link) {
 	m := c.recovery.Standing()
 	m.Number, m.Signals, m.Op = c.children[l].number, c.repair.signals.Count(), c.collectives.FloorOp()
@@ -162,10 +166,10 @@ func (c *Core) sendStanding(l Link) {
 	}
 }
 
-// stand applies the present state of the job to this agent, which has replaced a lost one.
+// stand applies the present state of the job. This agent has been started in place of a lost one.
 func (c *Core) stand(m wire.Standing) {
 	r := &c.repair
-	r.number, r.respawn, r.inputs = m.Number, m.Serial, wire.NoInput // the lost agent has received all orders so far
+	r.number, r.respawn, r.inputs = m.Number, m.Serial, wire.NoInput // m replaces all earlier orders, and earlier input is lost
 	r.reports.Begin(m.Number << 16)
 	r.signals.Begin(m.Signals)
 	c.tellRecovery(recovery.Order{Msg: m})
@@ -180,7 +184,7 @@ func (c *Core) standingLies(m wire.Standing) string {
 		"of no ranks, or that nobody wants")
 }
 
-// takePlace replaces the lost child by its successor l, which is ready.
+// takePlace puts the successor l, which is ready, in the place of the lost child, and reports this to the root.
 func (c *Core) takePlace(l Link) {
 	k := &c.children[l]
 	c.happen(k.old, child.Succeeded, nil)

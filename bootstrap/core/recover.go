@@ -58,7 +58,7 @@ func (c *Core) tellRecovery(ev recovery.Event) {
 	}
 }
 
-// recoverRoot performs an effect that occurs only at the root.
+// recoverRoot performs an effect that the recovery machine returns only at the root.
 func (c *Core) recoverRoot(e recovery.Effect) {
 	switch e := e.(type) {
 	case recovery.Announce:
@@ -88,8 +88,8 @@ func (c *Core) recoverRoot(e recovery.Effect) {
 	}
 }
 
-// raise applies a floor to connections, collectives and look-ups, and sends it to the ranks of this node and to the
-// children.
+// raise performs the effect recovery.Raise: it applies a floor to connections, collectives and look-ups, and sends it
+// to the ranks of this node and to the children.
 func (c *Core) raise(m wire.Floor) {
 	for rank := range c.below.Own.All() {
 		if rank >= m.First && uint32(rank-m.First) < m.Count {
@@ -102,7 +102,7 @@ func (c *Core) raise(m wire.Floor) {
 	c.sendDown(m)
 }
 
-// respawned handles the result of a Refork.
+// respawned handles the result of the Refork of one rank of this node.
 func (c *Core) respawned(ev Respawned) {
 	if ev.Code != 0 {
 		c.endRank(ev.Rank, job.Status{Kind: job.NotRun, Code: ev.Code})
@@ -119,7 +119,7 @@ func (c *Core) respawned(ev Respawned) {
 	c.tellRecovery(recovery.RankRespawned(ev))
 }
 
-// endForked ends the ranks of this node if their start was completed after the end of the job had begun.
+// endForked ends ranks of this node that have just been started although the job is ending.
 func (c *Core) endForked() {
 	if c.below.Own.Alive > 0 {
 		c.ranks.fate = max(c.ranks.fate, toldToEnd)
@@ -130,10 +130,10 @@ func (c *Core) endForked() {
 	}
 }
 
-// childRests handles a child's message that no rank of its subtree runs.
+// childRests handles a Rest from a child. It says that no rank of the child's subtree runs.
 func (c *Core) childRests(l Link, m wire.Rest) {
 	if m.Serial != c.recovery.Floor() {
-		return // ranks of its subtree may have been restarted since it sent m
+		return // the child sent m before it received the newest floor, so its ranks may have been restarted since
 	}
 	c.below.Rest(l, true)
 	c.doCollectives(c.collectives.Check())
@@ -142,8 +142,8 @@ func (c *Core) childRests(l Link, m wire.Rest) {
 	}
 }
 
-// rests reports whether this agent must not exit yet, because ranks of its subtree may be restarted. It is called when
-// no rank of this node runs.
+// rests reports whether this agent must not exit yet, because ranks of its subtree may be restarted. In that case it
+// also passes a Quiet to the recovery machine. It is called when no rank of this node runs and all output is forwarded.
 func (c *Core) rests() bool {
 	rests := c.recovery.Rests()
 	if rests {
@@ -152,21 +152,22 @@ func (c *Core) rests() bool {
 	return rests
 }
 
-// restartLies returns the reason that an order to restart the given ranks is invalid, or "".
+// restartLies returns the reason that a message about the restart of the ranks [first, first+count) is invalid, or "".
 func (c *Core) restartLies(first job.Slot, count uint32) string {
 	return lieIf(!c.job.Launch.Restarts || uint64(first)+uint64(count) > uint64(c.job.Layout.Ranks()),
 		"of no ranks, or that nobody wants")
 }
 
-// nodeLost passes the loss of a node to the recovery machine, at the root. repaired says that the parent of the lost
-// agent has adopted its children.
+// nodeLost passes the loss of a node to the recovery machine of the root. repaired says that the parent of the lost
+// agent has adopted the children of that agent.
 func (c *Core) nodeLost(f wire.Fault, repaired bool) {
 	c.tellRecovery(recovery.NodeLost{
 		Fault: f, Repaired: repaired, Spawned: c.root.offspring.live > 0, Session: c.queue.SessionTime(),
 	})
 }
 
-// replaced handles the answer to a Replace.
+// replaced passes the answer to a Replace to the recovery machine. At the root, the machine handles it. Any other agent
+// sends it to its parent. The answer comes from a child or from this agent itself.
 func (c *Core) replaced(m wire.Replaced) { c.tellRecovery(recovery.Answer{Msg: m}) }
 
 // nodesSwept reports whether no sweep of a node delays the end of the job any longer. It is called when all children

@@ -13,68 +13,69 @@ import (
 	"ibrun/internal/job"
 )
 
-// An agent that has lost its parent waits for another one, in a job that repairs its tree. adopt.go
-// has the other side; docs/dev/decisions/0021-tree-repair.md has the rules.
+// In a job that repairs its tree, an agent that has lost its parent waits for a new one. The new parent uses the
+// functions of adopt.go. The rules are in docs/dev/decisions/0021-tree-repair.md.
 //
-//	linked --link lost--> waiting --Relinked--> linked, nothing is sent --Resume--> State, repetitions
-//	                      waiting --the time is up--> ending, as without repair
+//	linked --link lost--> waiting --Relinked--> linked, only heartbeats are sent --Resume--> State, repetitions
+//	                      waiting --the deadline has passed--> ending, as without repair
 //
-// An agent that has reported how its ranks ended stays until the root ends the job: if its parent
-// is lost with the report, it reports again.
+// An agent that has reported how its ranks ended does not exit before the root ends the job. If its parent is lost
+// together with the report, the agent sends the report again to its new parent.
 
-// How long an agent waits for a new parent. One below the root waits in vain if the root is lost,
-// and a host that was cut off has been silent for long. Where sessions are slow it waits for twice
-// the time of those that a new parent needs, but not for ever.
+// Minimum times that an agent waits for a new parent. repairing.most extends them if remote sessions are slow.
 const (
-	waitMost   = 6 * time.Second
-	waitRoot   = 2 * time.Second
-	waitSilent = 4 * time.Second
+	waitMost   = 6 * time.Second // default
+	waitRoot   = 2 * time.Second // the parent is the root, which only comes back if it is alive
+	waitSilent = 4 * time.Second // this agent has cut the link, because the parent was silent for 10 s or more
 )
 
-// overMost is how long an agent that is done waits for the ends of the agents below it.
+// overMost is the maximum time from the order to the children to end until this agent ends, even if some children have
+// not ended.
 const overMost = time.Second
 
-// mostNotes is how much that is for the user is kept while there is no parent.
+// mostNotes is the maximum number of messages for the user that an agent retains while it has no parent. It drops
+// further ones.
 const mostNotes = 64
 
-// repairing is what an agent keeps in a job that repairs its tree.
+// repairing is the core's state of tree repair. Most fields are used only in a job that repairs its tree.
 type repairing struct {
-	cutting   bool          // the link that is lost was cut by this agent
-	rooted    bool          // the parent is the root
-	session   time.Duration // that the session took by which this agent was started
-	waiting   bool          // for a parent
-	until     time.Duration // it waits no longer
-	unresumed bool          // there is a new link, and nothing is sent before Resume
-	left      bool          // Exit was sent
-	exit      wire.Exit
-	exitAgain bool          // it is to be sent to a new parent
-	over      bool          // nothing keeps this agent but the ends of those below
-	overBy    time.Duration // it waits no longer for them
+	cutting   bool          // the current LinkLost is for a link that this agent itself has cut
+	rooted    bool          // the present or last parent is the root
+	session   time.Duration // time that the session took by which this agent was started
+	waiting   bool          // this agent has lost its parent and waits for a new one
+	until     time.Duration // time at which that wait ends
+	unresumed bool          // there is a new link to a parent that has not sent Resume yet
+	left      bool          // this agent has sent its Exit
+	exit      wire.Exit     // the Exit that was sent
+	exitAgain bool          // exit must be sent to the new parent
+	over      bool          // this agent waits only for its children, which have been ordered to end
+	overBy    time.Duration // time at which that wait ends
 
-	sent       recovery.Sent[chunk]
-	streams    recovery.Streams
-	reports    recovery.Reports[wire.Report]
-	signals    recovery.Signals
-	input      recovery.Input[wire.Stdin]
-	inputs     uint32 // frames of Stdin that have come
-	asked      recovery.Asked
-	floors     []wire.Floor
-	respawns   []wire.Respawn
-	respawn    uint32 // serial of the newest that has come
-	respawned  []wire.Respawned
-	membership *wire.Membership
-	failed     rankwire.SlotSpans              // that were sent up
-	number     uint32                          // of the Replace by which this agent was started; 0: it was launched with the job
-	refused    bool                            // its ranks use PMI, and the root knows
-	replaces   map[job.NodeIndex]wire.Replace  // the newest that has come down, by the node
-	replaced   map[job.NodeIndex]wire.Replaced // the newest that has gone up
-	notes      []frame.Message
+	sent       recovery.Sent[chunk]          // output sent to the parent that the parent has not granted yet
+	streams    recovery.Streams              // positions of received output at the root, of own output elsewhere
+	reports    recovery.Reports[wire.Report] // failures
+	signals    recovery.Signals              // signals that have arrived
+	input      recovery.Input[wire.Stdin]    // last frames of standard input that were forwarded
+	inputs     uint32                        // number of Stdin frames from the parent; NoInput if others came before
+	asked      recovery.Asked                // questions of the subtree's ranks to the root
+	floors     []wire.Floor                  // all that were sent to children, in order
+	respawns   []wire.Respawn                // all that were sent to children, in order
+	respawn    uint32                        // serial number of the newest Respawn from the parent
+	respawned  []wire.Respawned              // all that were sent to the parent, in order
+	membership *wire.Membership              // sent to the children; nil before
+	failed     rankwire.SlotSpans            // failed ranks that were reported to the parent
+	number     uint32                        // number of the Replace that started this agent; 0 means none
+	refused    bool                          // this agent has reported that its ranks use PMI; see spokePMI
+
+	replaces map[job.NodeIndex]wire.Replace  // newest order from the parent to replace each node
+	replaced map[job.NodeIndex]wire.Replaced // newest answer to the parent for each node
+	notes    []frame.Message                 // messages for the user, retained while this agent has no parent
 }
 
 // repairs reports whether the job repairs its tree.
 func (c *Core) repairs() bool { return c.job != nil && c.job.Launch.Repair }
 
-// tellsFailures reports whether ranks are told of others that have failed.
+// tellsFailures reports whether the agents of this job inform their ranks of failed ranks.
 func (c *Core) tellsFailures() bool {
 	return c.job.Launch.KeepGoing || c.job.Launch.Repair || c.job.Launch.Restarts
 }
@@ -94,7 +95,8 @@ func (c *Core) openRecovery(m wire.Launch) {
 	}
 }
 
-// remember keeps what is sent, for a parent or a child that is not there yet.
+// remember retains a message that is sent to the parent or a child, if it may have to be sent again to a new parent or
+// to an adopted child.
 func (c *Core) remember(to Link, m frame.Message) {
 	r := &c.repair
 	if to != Up {
@@ -129,8 +131,9 @@ func (c *Core) remember(to Link, m frame.Message) {
 	}
 }
 
-// holdsBack reports whether a message is not sent on a new link, since what it says is said again
-// when both sides know what the other has: here after Resume, there after State.
+// holdsBack reports whether the message m must not be sent on the new link to. Before the link is resumed, only a few
+// kinds of messages are sent. For a parent, the link is resumed when its Resume arrives. For a child, it is resumed when
+// its State arrives. The sender then sends what the other side has missed.
 func (c *Core) holdsBack(to Link, m frame.Message) bool {
 	if to == Up {
 		return c.repair.unresumed && m.Kind() != wire.KindHeartbeat
@@ -145,8 +148,8 @@ func (c *Core) holdsBack(to Link, m frame.Message) bool {
 	return true
 }
 
-// most is how long an agent waits that has lost its parent. The root makes one session, to this
-// agent. Another parent's parent needs one to see that it is lost, and then one to this agent.
+// most returns the time to wait for a new parent. If the parent was the root, the root opens one session to this
+// agent. Otherwise the new parent may open two sessions in turn: one to the lost parent, and one to this agent.
 func (r *repairing) most() time.Duration {
 	least, sessions := waitMost, 2*r.session
 	switch {
@@ -158,7 +161,7 @@ func (r *repairing) most() time.Duration {
 	return recovery.Patience(least, sessions)
 }
 
-// wait waits for a new parent.
+// wait begins the wait for a new parent.
 func (c *Core) wait() {
 	r := &c.repair
 	if r.waiting {
@@ -171,8 +174,8 @@ func (c *Core) wait() {
 	c.wakeAt(r.until)
 }
 
-// checkWait ends the wait when its time is up, also in a job that is stopped: agents run on, and the
-// root may be dead.
+// checkWait ends this subtree if no new parent has come in time. It does so in a stopped job, too, because agents are
+// not stopped, and the root may be dead.
 func (c *Core) checkWait() {
 	r := &c.repair
 	switch {
@@ -185,7 +188,7 @@ func (c *Core) checkWait() {
 	}
 }
 
-// relinked takes a new link to a parent, which has not sent anything yet.
+// relinked handles a new link to a parent. Nothing has arrived on the link yet.
 func (c *Core) relinked(ev Relinked) {
 	r := &c.repair
 	c.clock.up, c.clock.linked = life{received: c.now, sent: c.now}, true
@@ -197,7 +200,8 @@ func (c *Core) relinked(ev Relinked) {
 	c.perform(c.tools.ParentLost())
 }
 
-// resumed tells the new parent what is here, and repeats what the old one may have taken with it.
+// resumed tells the new parent which messages have arrived here. It then sends again what may have been lost with the
+// old parent.
 func (c *Core) resumed(m wire.Resume) {
 	r := &c.repair
 	r.unresumed = false
@@ -246,7 +250,7 @@ func (c *Core) resumed(m wire.Resume) {
 	for _, note := range notes {
 		c.send(Up, note)
 	}
-	// With a start barrier, nodes may get new indices until the ranks start.
+	// With a start barrier, nodes may get new indices until the ranks start. Below contains final indices.
 	if !c.job.Launch.StartBarrier || c.starts.ranks != unforked || r.number > 0 {
 		c.sendBelow()
 	}
@@ -254,7 +258,8 @@ func (c *Core) resumed(m wire.Resume) {
 	c.tellRecovery(recovery.Relinked{})
 }
 
-// outputAgain puts what the old parent has not granted ahead of what was not sent.
+// outputAgain queues the output that the old parent has not granted before the output that was not sent yet. credit is
+// the number of bytes that the new parent accepts.
 func (c *Core) outputAgain(credit int) {
 	f := &c.flow
 	if f.discarding {
@@ -267,8 +272,8 @@ func (c *Core) outputAgain(credit int) {
 	f.queue, f.head, f.credit = append(queue, f.queue[f.head:]...), 0, credit
 }
 
-// keepSent keeps output that was passed on until the root has it: then those who sent it may send
-// more. A rank may go on at once, as far as the credit goes.
+// keepSent retains output that was sent to the parent until the parent grants it. Its source may send more: a child when
+// the output is granted, a rank of this node at once. keepSent returns false if it does not retain the output.
 func (c *Core) keepSent(k chunk) (kept bool) {
 	if !c.repairs() || c.cfg.Root || c.flow.discarding {
 		return false
@@ -280,7 +285,7 @@ func (c *Core) keepSent(k chunk) (kept bool) {
 	return true
 }
 
-// granted takes the parent's word that the root has output.
+// granted handles a Grant of the parent for n bytes. In a job that repairs its tree, the root has written these bytes.
 func (c *Core) granted(n int) {
 	c.flow.credit += n
 	for _, k := range c.repair.sent.Granted(n) {
@@ -290,7 +295,8 @@ func (c *Core) granted(n int) {
 	}
 }
 
-// place is where in its stream output of a rank begins.
+// place returns the position of the next n bytes of a stream, as described at recovery.Streams. It returns 0 if the job
+// does not repair its tree.
 func (c *Core) place(rank job.Slot, stream uint8, n int) uint64 {
 	if !c.repairs() {
 		return 0
@@ -298,18 +304,20 @@ func (c *Core) place(rank job.Slot, stream uint8, n int) uint64 {
 	return recovery.Base(c.repair.number) + c.repair.streams.Next(recovery.Stream{Rank: rank, Number: stream}, n)
 }
 
-// ownReport numbers a failure that this agent has seen, and sends it.
+// ownReport sends the parent a failure that this agent has detected, with a new serial number. repaired is as in
+// wire.Report.
 func (c *Core) ownReport(f wire.Fault, repaired bool) {
 	c.sendReport(wire.Report{Node: c.ranks.index, Serial: c.repair.reports.Next(), Repaired: repaired, Fault: f})
 }
 
-// sendReport sends a numbered failure, and keeps it until the root has it.
+// sendReport sends a report to the parent, and retains it until the root confirms it.
 func (c *Core) sendReport(m wire.Report) {
 	c.repair.reports.Keep(m.Node, m.Serial, m)
 	c.send(Up, m)
 }
 
-// reportBelow takes a numbered failure of a child's subtree.
+// reportBelow handles a report from a child's subtree. The root confirms every report and handles each one once. Other
+// agents forward it.
 func (c *Core) reportBelow(from Link, m wire.Report) {
 	if !c.cfg.Root {
 		c.sendReport(m)
@@ -325,7 +333,7 @@ func (c *Core) reportBelow(from Link, m wire.Report) {
 	}
 }
 
-// passed takes the root's word that it has failures of a node.
+// passed handles the root's confirmation of reports, and forwards it to the child with the node that has sent them.
 func (c *Core) passed(m wire.Passed) {
 	c.repair.reports.Passed(m.Node, m.Serial)
 	for i := range c.children {
@@ -335,13 +343,13 @@ func (c *Core) passed(m wire.Passed) {
 	}
 }
 
-// askedUp takes a question of a rank to the root that counts once. False: it is on its way, or
-// answered.
+// askedUp records a question of a rank that the root must handle only once. It returns true if the question must be
+// forwarded. It returns false if the question was forwarded before. If its answer is known, it sends the answer.
 func (c *Core) askedUp(from Link, m frame.Message) bool {
 	if !c.repairs() {
 		return true
 	}
-	again := false // whether the child may have sent m before
+	again := false // m may be a repetition; an adopted child repeats its questions before it sends Below
 	if from != Up {
 		k := &c.children[from]
 		again = k.In(child.Adopted) && !k.knowsBelow()
@@ -353,7 +361,8 @@ func (c *Core) askedUp(from Link, m frame.Message) bool {
 	return !known
 }
 
-// checkLeft ends an agent that has sent Exit when the job ends, and those below it have ended.
+// checkLeft handles the state after Exit was sent. It sends Exit again to a new parent. When the job ends and the
+// children have ended, it ends this agent.
 func (c *Core) checkLeft() {
 	r := &c.repair
 	if r.exitAgain && c.clock.linked && !r.unresumed && c.flow.empty() {
@@ -369,8 +378,9 @@ func (c *Core) checkLeft() {
 	}
 }
 
-// saidOver tells the agents below, which have sent Exit, that the job ends, and reports whether
-// they have ended.
+// saidOver tells the children that the job ends. They have sent Exit and wait for this message. It returns true if they
+// have ended, overMost has passed, or the user has interrupted the job twice. It also returns true in a job that does
+// not repair its tree.
 func (c *Core) saidOver() bool {
 	r := &c.repair
 	if !c.repairs() || c.root.asked > 1 {
@@ -387,19 +397,20 @@ func (c *Core) saidOver() bool {
 	return true
 }
 
-// repeatedUp reports whether a child's message is one that is here already.
+// repeatedUp reports whether a child's message must be ignored, because the information was sent before: by this child
+// or by an agent that it replaces.
 func (c *Core) repeatedUp(from Link, m frame.Message) bool {
 	k := &c.children[from]
 	switch m := m.(type) {
 	case rankwire.Collect:
 		return k.In(child.Resumed|child.Adopted) && c.collectives.Repeated(from, m.Op)
-	case wire.Blocks: // nobody waits for it, and that of a lost agent may be here
+	case wire.Blocks: // this agent does not wait for them, and those of a lost agent may have arrived already
 		return k.In(child.Resumed | child.Adopted | child.Replacing | child.Successor)
 	}
 	return false
 }
 
-// repairLies says what of a child's message cannot be, as far as repair is concerned.
+// repairLies returns the reason that a message of the child k about tree repair is invalid, or "".
 func (c *Core) repairLies(k *branch, m frame.Message) string {
 	if !c.repairs() {
 		return "that nobody wants"
