@@ -25,7 +25,7 @@ import (
 // Minimum times that an agent waits for a new parent. repairing.most extends them if remote sessions are slow.
 const (
 	waitMost   = 6 * time.Second // default
-	waitRoot   = 2 * time.Second // the parent is the root, which only comes back if it is alive
+	waitRoot   = 2 * time.Second // the parent is the root, which may be dead
 	waitSilent = 4 * time.Second // this agent has cut the link, because the parent was silent for 10 s or more
 )
 
@@ -132,8 +132,8 @@ func (c *Core) remember(to Link, m frame.Message) {
 }
 
 // holdsBack reports whether the message m must not be sent on the new link to. Before the link is resumed, only a few
-// kinds of messages are sent. For a parent, the link is resumed when its Resume arrives. For a child, it is resumed when
-// its State arrives. The sender then sends what the other side has missed.
+// kinds of messages are sent. For a parent, the link is resumed when its Resume arrives. For a child, it is resumed
+// when its State arrives. The sender then sends what the other side has missed.
 func (c *Core) holdsBack(to Link, m frame.Message) bool {
 	if to == Up {
 		return c.repair.unresumed && m.Kind() != wire.KindHeartbeat
@@ -272,8 +272,8 @@ func (c *Core) outputAgain(credit int) {
 	f.queue, f.head, f.credit = append(queue, f.queue[f.head:]...), 0, credit
 }
 
-// keepSent retains output that was sent to the parent until the parent grants it. Its source may send more: a child when
-// the output is granted, a rank of this node at once. keepSent returns false if it does not retain the output.
+// keepSent retains output that was sent to the parent until the parent grants it. Its source may send more: a child
+// when the output is granted, a rank of this node at once. keepSent returns false if it does not retain the output.
 func (c *Core) keepSent(k chunk) (kept bool) {
 	if !c.repairs() || c.cfg.Root || c.flow.discarding {
 		return false
