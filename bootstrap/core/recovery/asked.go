@@ -8,32 +8,32 @@ import (
 	"ibrun/internal/job"
 )
 
-// Asked retains the questions of ranks that change something at the root, and their answers. These are the questions to
-// MPI's name service (rankwire.Name) and the orders to spawn programs (rankwire.SpawnJob). The root must handle each of
-// them once. So if a child sends a question again after the repair of a link, its parent forwards it only if it does
-// not know it. The zero value is empty.
+// Asked retains the requests of ranks that the root must handle only once, and the root's answers. These are the
+// requests to MPI's name service (rankwire.Name) and the orders to spawn programs (rankwire.SpawnJob). Both are called
+// questions here. A child may send a question again after its link was replaced. The agent then looks for it in its
+// Asked, and does not forward it a second time. The zero value is empty.
 type Asked struct {
-	open     []asked // questions without an answer, oldest first
+	open     []asked // unanswered questions, oldest first
 	answered []asked // answers, oldest first; at most mostAnswered
 }
 
-// asked is a question without an answer, or an answer without its question.
+// asked is an entry of Asked: either a question that was not answered yet, or an answer. The other field is nil.
 type asked struct {
 	key
 	question, answer frame.Message
 }
 
-// key identifies a question and its answer. A rank has at most one SpawnJob without an answer, so id is 0 for it.
+// key identifies a question and its answer.
 type key struct {
-	rank  job.Slot
-	spawn bool
-	id    uint32
+	rank  job.Slot // rank that asks
+	spawn bool     // the question is a SpawnJob; a rank has at most one without an answer
+	id    uint32   // ID of a Name, chosen by the rank; 0 for a SpawnJob
 }
 
 // mostAnswered is the maximum number of answers that Asked retains.
 const mostAnswered = 1024
 
-// keyOf returns the key of a question or answer.
+// keyOf returns the key of the question or answer m.
 func keyOf(m frame.Message) key {
 	switch m := m.(type) {
 	case rankwire.Name:
@@ -51,8 +51,9 @@ func (a *Asked) find(list []asked, k key) int {
 	return slices.IndexFunc(list, func(q asked) bool { return q.key == k })
 }
 
-// Ask records the question m. The caller forwards m to the root if known is false. If again is true, a child may have
-// sent m before. If Asked retains m or its answer, Ask then returns true, and the answer or nil.
+// Ask records the question m and returns false, so that the caller forwards m to the root. again says that m may be a
+// repetition. If again is set and m was recorded before, Ask returns true, and the answer to m or nil if it has not
+// arrived yet.
 func (a *Asked) Ask(m frame.Message, again bool) (answer frame.Message, known bool) {
 	k := keyOf(m)
 	if again {
@@ -67,8 +68,7 @@ func (a *Asked) Ask(m frame.Message, again bool) (answer frame.Message, known bo
 	return nil, false
 }
 
-// Answer records the answer m and removes its question. It returns false if there is no such question without an
-// answer.
+// Answer records the answer m and removes its question. It returns false if no unanswered question has the key of m.
 func (a *Asked) Answer(m frame.Message) bool {
 	k := keyOf(m)
 	i := a.find(a.open, k)
@@ -84,7 +84,7 @@ func (a *Asked) Answer(m frame.Message) bool {
 	return true
 }
 
-// Open returns the questions without an answer, oldest first.
+// Open returns the unanswered questions, oldest first.
 func (a *Asked) Open() (list []frame.Message) {
 	for _, q := range a.open {
 		list = append(list, q.question)

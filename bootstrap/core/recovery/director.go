@@ -10,8 +10,8 @@ import (
 
 // Limit is the maximum number of restarts within a period.
 type Limit struct {
-	Most   int           // maximum number of restarts in any period of length Within; one more failure ends the job
-	Within time.Duration // 0 means the duration of the job
+	Most   int           // maximum number of restarts in any period of length Within; the next failure ends the job
+	Within time.Duration // 0 means that Most applies to the whole job
 }
 
 // Span represents the ranks [First, First+Count).
@@ -30,9 +30,9 @@ func (s Span) Has(rank job.Slot) bool { return rank >= s.First && uint32(rank-s.
 type Do uint8
 
 const (
-	RecallAll     Do = iota // send the recall Serial, which ends all ranks, and call Recalled when they have ended
-	AnnounceFloor           // send the floor Serial with Epoch as the oldest valid epoch of Span, then call Confirmed
-	StartRanks              // start the ranks of Span with the epoch Epoch, and call Respawned
+	RecallAll     Do = iota // send the recall Serial, which ends all ranks; call Recalled when they have ended
+	AnnounceFloor           // send the floor Serial: Epoch is the oldest valid epoch of Span; call Confirmed later
+	StartRanks              // start the ranks of Span with the epoch Epoch; call Respawned with the results
 	ReportRestart           // tell the user that Span is restarted because Of has failed
 	GiveUp                  // end the job, because Span cannot be restarted for the reason Why
 )
@@ -40,10 +40,10 @@ const (
 // Decision is an action that the Director asks the Machine of the root to perform.
 type Decision struct {
 	Do     Do
-	Serial uint32 // serial number of a recall or of a floor
+	Serial uint32 // in RecallAll: serial number of the recall; in AnnounceFloor and StartRanks: that of the floor
 	Span   Span   // ranks that are restarted
 	Of     Span   // in ReportRestart and GiveUp: ranks that have failed
-	Epoch  uint16
+	Epoch  uint16 // in AnnounceFloor and StartRanks: first valid epoch of the restarted ranks
 	Number int    // in ReportRestart: number of restarts that count for the Limit
 	Why    string // in GiveUp: reason for the user
 }
@@ -58,31 +58,31 @@ const (
 	starting
 )
 
-// round is one restart under way.
+// round is one restart under way, of some ranks or of all ranks of the job.
 type round struct {
 	span   Span   // ranks that are restarted
 	of     Span   // ranks that have failed
 	recall uint32 // serial number of the recall; 0 before it was ordered
 	all    bool   // all ranks of the job are restarted
-	alive  bool   // all is set, and Recalled has not been called yet
-	lost   []Span // all is set, and Fenced has not been called yet for these ranks of lost agents
+	alive  bool   // in a restart of all ranks: Recalled has not been called yet
+	lost   []Span // in a restart of all ranks: ranks of lost agents for which Fenced must still be called
 	stage  stage
 	serial uint32 // serial number of the floor; 0 before it is announced
 	left   uint32 // number of ranks that have not been started yet
 }
 
-// Director controls the restarts of a job. It runs at the root and is created by newDirector. The zero value allows no
-// restarts.
+// Director decides when ranks of the job are restarted, and in which order the steps of a restart happen. It runs at
+// the root. newDirector creates it. The zero value allows no restarts.
 type Director struct {
 	limit  Limit
-	open   bool               // the launch is complete
-	serial uint32             // serial number of the last floor
-	recall uint32             // serial number of the last recall
+	open   bool               // the launch is complete, so that messages can be sent to all agents
+	serial uint32             // serial number of the last floor; 0 means none
+	recall uint32             // serial number of the last recall; 0 means none
 	common uint8              // start number of all ranks that are not in starts; grows when all ranks are restarted
 	starts map[job.Slot]uint8 // start numbers of ranks that were restarted alone
 	rounds []*round           // restarts under way, in the order of the failures
 	times  []time.Duration    // times of the restarts that count for the limit, in order
-	out    []Decision
+	out    []Decision         // decisions about the current event
 }
 
 // newDirector returns the Director of a job with the given limit.
@@ -106,9 +106,9 @@ func (d *Director) Opened() []Decision {
 	return d.done()
 }
 
-// Failed records that the ranks of span have failed at the time now, and restarts them. fenced means that none of their
-// processes runs any more, or that the agent that restarts them will first make sure of this. If fenced is false, the
-// caller calls Fenced later.
+// Failed records that the ranks of span have failed at the time now, and restarts them if the limit allows it. fenced
+// means that none of their processes runs any more, or that their agent ends these processes before it starts the
+// ranks. If fenced is false, the caller calls Fenced later.
 func (d *Director) Failed(now time.Duration, span Span, fenced bool) []Decision {
 	if r := d.under(span); r != nil && r.stage < starting && r.span.First <= span.First && span.End() <= r.span.End() {
 		if !fenced { // if the floor of r was announced before, announce a new floor later
@@ -123,8 +123,9 @@ func (d *Director) Failed(now time.Duration, span Span, fenced bool) []Decision 
 	return d.done()
 }
 
-// FailedAll restarts the ranks all, because the ranks of have failed or one of them asks for a restart. all contains
-// every rank of the job. lost means that the agent of the failed ranks is lost too. The caller then calls Fenced later.
+// FailedAll restarts all ranks of the job, which are passed in the parameter all. The reason is that the ranks in the
+// parameter of have failed, or that one of them has asked for the restart. lost means that the agent of these ranks is
+// lost, too. The caller then calls Fenced for them later.
 func (d *Director) FailedAll(now time.Duration, of, all Span, lost bool) []Decision {
 	if r := d.under(all); r != nil && r.all && r.stage < starting {
 		return d.Failed(now, of, !lost)
@@ -133,7 +134,7 @@ func (d *Director) FailedAll(now time.Duration, of, all Span, lost bool) []Decis
 	if lost {
 		r.lost = []Span{of}
 	}
-	for _, old := range d.rounds { // also wait for nodes that are being replaced
+	for _, old := range d.rounds { // r replaces these restarts, so it waits for the same lost nodes
 		if old.stage == fencing {
 			r.lost = append(append(r.lost, old.lost...), old.of)
 		}
@@ -142,7 +143,8 @@ func (d *Director) FailedAll(now time.Duration, of, all Span, lost bool) []Decis
 	return d.done()
 }
 
-// begin starts the restart r if the limit allows it, and gives up otherwise. now is the time of the failure.
+// begin starts the restart r if the limit allows it, and gives up otherwise. now is the time of the failure. fenced is
+// as in Failed.
 func (d *Director) begin(now time.Duration, r *round, fenced bool) {
 	if why := d.refused(now, r.span); why != "" {
 		d.do(Decision{Do: GiveUp, Span: r.span, Of: r.of, Why: why})
@@ -158,8 +160,8 @@ func (d *Director) begin(now time.Duration, r *round, fenced bool) {
 	d.announce()
 }
 
-// Recalled records that all remaining agents have ended their ranks for the recall with the number serial. If an agent
-// could not end its ranks, why contains the reason. If all ranks have ended, why is empty.
+// Recalled records the result of the recall with the number serial. If why is empty, the ranks of all agents that are
+// not lost have ended. Otherwise why says why some of them could not be ended.
 func (d *Director) Recalled(serial uint32, why string) []Decision {
 	for _, r := range d.rounds {
 		if !r.all || r.recall != serial || r.stage != fencing {
@@ -176,8 +178,8 @@ func (d *Director) Recalled(serial uint32, why string) []Decision {
 	return d.done()
 }
 
-// check ends the stage fencing of a restart of all ranks when Recalled was called, and Fenced was called for each span
-// in lost.
+// check ends the stage fencing of a restart of all ranks if Recalled has been called, and Fenced has been called for
+// all ranks of lost agents.
 func (r *round) check() {
 	if r.stage == fencing && !r.alive && len(r.lost) == 0 {
 		r.stage = announcing
@@ -194,7 +196,7 @@ func (d *Director) under(span Span) *round {
 	return nil
 }
 
-// drop removes the restarts under way whose ranks are all in span.
+// drop cancels the restarts under way whose ranks are all in span.
 func (d *Director) drop(span Span) {
 	d.rounds = slices.DeleteFunc(d.rounds, func(r *round) bool {
 		return r.span.First >= span.First && r.span.End() <= span.End()
@@ -226,7 +228,8 @@ func restarts(n int) string {
 	return fmt.Sprintf("%d restarts", n)
 }
 
-// start returns the greatest start number of the ranks of span, which is the number of times that a rank was restarted.
+// start returns the greatest start number of the ranks of span. The start number of a rank that was never restarted is
+// 0, and each restart increases it.
 func (d *Director) start(span Span) (most uint8) {
 	most = d.common
 	for rank, start := range d.starts {
@@ -253,7 +256,7 @@ func (d *Director) Fenced(span Span) []Decision {
 	return d.done()
 }
 
-// Lost records that the ranks of span are lost with their node and are not restarted. It cancels their restarts.
+// Lost records that the ranks of span are lost for good. It cancels their restarts.
 func (d *Director) Lost(span Span) { d.drop(span) }
 
 // announce sends all recalls and floors that are due. Before the launch is complete, it sends none.
@@ -282,7 +285,8 @@ func (d *Director) announce() {
 	}
 }
 
-// Confirmed records that all agents have confirmed the floors up to the given serial number, and starts their ranks.
+// Confirmed records that all agents have confirmed the floors up to the given serial number. It starts the ranks of
+// these floors.
 func (d *Director) Confirmed(serial uint32) []Decision {
 	for _, r := range d.rounds {
 		if r.stage == announcing && r.serial > 0 && r.serial <= serial {
@@ -293,8 +297,8 @@ func (d *Director) Confirmed(serial uint32) []Decision {
 	return d.done()
 }
 
-// Respawned records the result of the StartRanks decision with the number serial for the ranks of span. These are some
-// or all ranks of the decision. If the ranks run, why is empty. If they cannot be started, why contains the reason.
+// Respawned records the result of the StartRanks decision with the number serial for the ranks of span, which are some
+// or all ranks of that decision. If why is empty, the ranks run. Otherwise why says why they could not be started.
 func (d *Director) Respawned(serial uint32, span Span, why string) []Decision {
 	i := slices.IndexFunc(d.rounds, func(r *round) bool { return r.serial == serial && r.stage == starting })
 	if i < 0 {
@@ -311,7 +315,7 @@ func (d *Director) Respawned(serial uint32, span Span, why string) []Decision {
 	return nil
 }
 
-// Recalls reports whether a restart of all ranks is under way that has not started any rank yet.
+// Recalls reports whether a restart of all ranks is under way in which no rank has been ordered to start yet.
 func (d *Director) Recalls() bool {
 	return slices.ContainsFunc(d.rounds, func(r *round) bool { return r.all && r.stage < starting })
 }

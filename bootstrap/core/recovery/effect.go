@@ -25,8 +25,8 @@ type SendDown struct{ Msg frame.Message }
 // SendRanks sends a message to all ranks of this node that have joined the job.
 type SendRanks struct{ Msg frame.Message }
 
-// Forget discards what is known about the present start of a rank of this node. Questions about the rank then wait for
-// its next start.
+// Forget discards what the last program of a rank of this node has published, such as its address. Look-ups of these
+// values then wait for the rank's next program.
 type Forget struct{ Rank job.Slot }
 
 // Fence kills the processes that a failed rank of this node has left, and waits up to FencePatience for their end.
@@ -42,12 +42,12 @@ type Terminate struct{}
 // PassRespawn sends Order to the children whose subtrees contain ranks of the order.
 type PassRespawn struct{ Order wire.Respawn }
 
-// ForgetReports discards the record of failures that this agent has reported for its ranks, so that it reports the
-// failures of their next starts.
+// ForgetReports discards the record of the rank failures that this agent has reported, so that it reports failures of
+// its ranks again after they have been restarted.
 type ForgetReports struct{}
 
-// Renew replaces the servers that serve this node's ranks, before all ranks of the node are started again. No rank of
-// the node runs meanwhile.
+// Renew replaces the servers that this node's ranks use by new ones, before all ranks of the node are restarted. No
+// rank of the node runs at this time.
 type Renew struct{}
 
 // Refork starts a rank of this node again. RankRespawned follows.
@@ -59,53 +59,54 @@ type Refork struct {
 // StartNode starts all ranks of this node for the first time. NodeRespawned follows.
 type StartNode struct{}
 
-// Raise applies a floor that has just arrived: connections, collectives and look-ups discard what belongs to older
-// starts. It also sends the floor to the ranks of this node and to all children.
+// Raise applies a new floor: connections, collectives and look-ups discard the state of earlier programs of the
+// restarted ranks. The core also sends the floor to the ranks of this node and to all children.
 type Raise struct{ Floor wire.Floor }
 
-// Announce asks the core of the root for an Order with a wire.Floor. The core adds the number of the next collective.
+// Announce announces a floor from the root. The core passes an Order with the wire.Floor to Step. It adds the number of
+// the last collective that fails because of the restart.
 type Announce struct {
-	Serial uint32
-	Span   Span
-	Epoch  uint16
+	Serial uint32 // serial number of the floor
+	Span   Span   // ranks that are restarted
+	Epoch  uint16 // oldest valid epoch of these ranks
 }
 
-// Awake says that ranks of this subtree may run again. At the root, the core then cancels the deadline that it has set
-// when the first ranks ended.
+// Awake says that ranks of this subtree may run again. At the root, the core then cancels the deadline for the end of
+// the job. It had set that deadline when the first ranks ended.
 type Awake struct{}
 
 // Restarting tells the user, at the root, that ranks are restarted because of Fault.
 type Restarting struct {
 	Fault  wire.Fault
-	All    bool // more ranks than those that have failed are restarted
+	All    bool // the restarted ranks include ranks that have not failed
 	Number int  // number of restarts that count for the Limit, including this one
 }
 
 // ForgetNames removes all entries of MPI's name service, at the root.
 type ForgetNames struct{}
 
-// GiveUpPlaces removes the children that are places of lost nodes and whose ranks are in Ranks. These ranks are not
+// GiveUpPlaces removes the children that stand for lost nodes with ranks in Ranks, because these ranks are not
 // restarted.
 type GiveUpPlaces struct{ Ranks rankwire.SlotSpans }
 
 // Notice shows a message to the user, at the root.
 type Notice struct{ Notice rankwire.Notice }
 
-// LoseNode records at the root the loss of a node, after which the job continues.
+// LoseNode records the loss of a node at the root and tells the user. The job continues without the node.
 type LoseNode struct{ Fault wire.Fault }
 
-// PlaceAgent starts an agent in the place of a lost one. If the lost agent was not a child of the root, the core sends
-// the order down to its parent. An Answer with a wire.Replaced follows.
+// PlaceAgent starts a new agent in place of a lost one. If the lost agent was not a child of the root, the core sends
+// the order down the tree to the parent of the lost agent. An Answer with a wire.Replaced follows.
 type PlaceAgent struct{ Order wire.Replace }
 
-// SweepNode opens a session to a node and kills the processes that a lost agent and its ranks have left there.
+// SweepNode opens a session from the root to a node and kills the processes that a lost agent and its ranks have left.
 // NodeSwept follows.
 type SweepNode struct {
 	Node  job.Node
 	Index job.NodeIndex
 	Local bool          // the node is this machine
 	Grace time.Duration // time from SIGTERM to SIGKILL
-	Most  time.Duration // maximum duration of the session
+	Most  time.Duration // maximum duration of the session, including the sweep
 }
 
 // EndJob ends the job at the root because of a failure.
@@ -114,7 +115,7 @@ type EndJob struct{ Fault wire.Fault }
 // EndQuietJob ends the job at the root, because all ranks have ended and none is restarted.
 type EndQuietJob struct{}
 
-// Wake asks the core to call Step at the time At, or earlier.
+// Wake sets the timer of the core, so that Step is called again at the time At or earlier.
 type Wake struct{ At time.Duration }
 
 func (Send) effect()          {}

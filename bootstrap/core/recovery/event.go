@@ -9,36 +9,38 @@ import (
 	"ibrun/internal/job"
 )
 
-// Event is an event of one agent that the Machine handles.
+// Event is an input of the Machine of an agent: a message, the completion of an effect, or a change on its node.
 type Event interface{ event() }
 
-// Open starts the machine when the agent has received its Launch. The agent of the root receives its Launch at the
-// start of the job.
+// Open initializes the machine. It is the first event, and comes when the agent has received its Launch. At the root,
+// it comes when the job begins.
 type Open struct {
 	Job *job.Job
 
 	// The following fields are used only at the root.
-	Host        string // host of this agent
-	Members     Members
-	Limit       Limit
-	RepairAsked bool // the user wants a job that uses PMI to continue without the ranks of a lost node
+	Host        string  // host of this agent
+	Members     Members // nodes and spares of the job
+	Limit       Limit   // maximum number of restarts
+	RepairAsked bool    // the user wants a job that uses PMI to continue without the ranks of a lost node
 }
 
-// NodeStarted says that the ranks of this node have been ordered to start.
+// NodeStarted says that the agent begins to start the ranks of this node for the first time.
 type NodeStarted struct{}
 
-// Launched says that the launch of this agent's subtree is complete. At the root, the launch of the job has succeeded.
+// Launched says that the launch of this agent's subtree is complete. At the root, it says that the launch of the
+// job has succeeded.
 type Launched struct{}
 
 // Ended says that the job ends on this agent. After this event the machine restarts no ranks.
 type Ended struct{}
 
-// Order is a message from the parent: a wire.Floor, wire.Respawn, wire.Recall, wire.Standing or rankwire.Failures. The
-// core also creates an Order of its own for each Announce at the root.
+// Order is a message from the parent: a wire.Floor, wire.Respawn, wire.Recall, wire.Standing or rankwire.Failures. At
+// the root, it contains the wire.Floor that the core has created for an Announce.
 type Order struct{ Msg frame.Message }
 
 // Answer is a message from a child: a wire.FloorSet, wire.Recalled, wire.Respawned, wire.Replaced or rankwire.Failures.
-// From is not used for a wire.Replaced.
+// The core also creates some of these messages itself: a Replaced if this agent has handled a Replace, and a Recalled
+// for a new successor. The machine uses From only for a FloorSet or Recalled.
 type Answer struct {
 	From subtree.Link
 	Msg  frame.Message
@@ -47,10 +49,11 @@ type Answer struct {
 // RankFailed says that a rank of this node has failed and may be restarted.
 type RankFailed struct{ Rank job.Slot }
 
-// RankRecalled says that a rank of this node has ended because of a Recall.
+// RankRecalled says that a rank of this node has ended while a Recall ends the ranks of this node.
 type RankRecalled struct{ Rank job.Slot }
 
-// RankFenced completes a Fence. Left describes the processes of the rank that survived SIGKILL.
+// RankFenced completes a Fence. Left describes the processes of the rank that survived SIGKILL. It is empty if none
+// did.
 type RankFenced struct {
 	Rank job.Slot
 	Left string
@@ -59,69 +62,69 @@ type RankFenced struct {
 // RankDrained says that all output of a rank of this node has been read.
 type RankDrained struct{ Rank job.Slot }
 
-// NodeEmptied completes an EmptyNode. Left describes the processes of this node that survived SIGKILL.
+// NodeEmptied completes an EmptyNode. Left describes the processes of this node's ranks that survived SIGKILL. It is
+// empty if none did.
 type NodeEmptied struct{ Left string }
 
-// RankRespawned completes a Refork. If Code is not 0, the rank could not be started because of Cause.
+// RankRespawned completes a Refork.
 type RankRespawned struct {
 	Rank  job.Slot
-	Code  uint8
-	Cause string
+	Code  uint8  // 0 if the rank runs, otherwise its exit code
+	Cause string // why the rank could not be started, or ""
 }
 
-// NodeRespawned completes a StartNode. If Code is not 0, Rank could not be started because of Cause.
+// NodeRespawned completes a StartNode.
 type NodeRespawned struct {
-	Rank  job.Slot
-	Code  uint8
-	Cause string
+	Rank  job.Slot // a rank that could not be started; not used if Code is 0
+	Code  uint8    // 0 if all ranks of the node run, otherwise the exit code of Rank
+	Cause string   // why Rank could not be started, or ""
 }
 
-// NodeForked says that the agent has tried to start the ranks of this node for the first time. Some of these starts may
-// have failed.
+// NodeForked says that the first start of this node's ranks is complete. Some of the ranks may have failed to start.
 type NodeForked struct{}
 
-// ChildVacant says that a child has become the place of a lost node, where no agent runs.
+// ChildVacant says that the agent of a child is lost. The child now stands for the lost node until a new agent runs.
 type ChildVacant struct{ Child subtree.Link }
 
-// Relinked says that a new parent has resumed the link to this agent.
+// Relinked says that this agent has a new parent, to which it can send messages.
 type Relinked struct{}
 
 // RanksLost says that ranks have failed and will not be restarted.
 type RanksLost struct{ Ranks Span }
 
-// Failure says at the root that ranks have failed, or that a rank has asked for a restart of all ranks. Spawned reports
-// whether any job that ranks of this job have spawned is running.
+// Failure says at the root that ranks have failed and may be restarted, or that a rank has asked for a restart of all
+// ranks.
 type Failure struct {
 	Fault   wire.Fault
-	Spawned bool
+	Spawned bool // a job that ranks of this job have spawned is running
 }
 
 // NodeLost says at the root that the agent of a node was lost.
 type NodeLost struct {
 	Fault    wire.Fault
-	Repaired bool          // the parent of the lost agent has adopted its children
+	Repaired bool          // the parent of the lost agent has adopted the children of the lost agent
 	Spawned  bool          // as in Failure
 	Session  time.Duration // expected duration of the start of a remote session
 }
 
-// EndedBy says at the root that the job ends because of Fault.
+// EndedBy says at the root that the job ends because of Fault, if that is no failure of a rank or of the launch.
 type EndedBy struct {
 	Fault   wire.Fault
 	Session time.Duration // as in NodeLost
 }
 
-// Sweeping says at the root that all children have ended. The job ends when the sweeps of nodes have ended or their
-// time is over. Ends contains the exit statuses of the ranks.
+// Sweeping says at the root that all children have ended. The core repeats it until Swept returns true. The job then
+// ends.
 type Sweeping struct {
-	Ends    []job.StatusRun
-	Session time.Duration // as in NodeLost
+	Ends    []job.StatusRun // exit statuses of the ranks
+	Session time.Duration   // as in NodeLost
 }
 
 // NodeSwept completes a SweepNode.
 type NodeSwept struct {
 	Index  job.NodeIndex
 	Killed uint32 // number of processes of the lost agent and its ranks that were killed
-	Left   string // describes the processes that survived SIGKILL, for the user
+	Left   string // describes the processes that survived SIGKILL, for the user; "" if none did
 	Cause  string // why the node could not be swept, or ""
 }
 
@@ -129,22 +132,23 @@ type NodeSwept struct {
 // event.
 type ChildrenSilent struct{}
 
-// PMIUsed says that ranks use PMI. Only the root uses this event.
+// PMIUsed says that ranks of the job use PMI. Only the root uses this event.
 type PMIUsed struct{}
 
 // Abort says at the root that a rank has aborted the job.
 type Abort struct{ Fault wire.Fault }
 
-// Quiet says that no rank of this node runs, and that this agent has forwarded all output of its subtree.
+// Quiet says that no rank of this node runs, and that this agent has forwarded all output that it has received.
 type Quiet struct{}
 
-// Exiting says that this agent is about to report the end of its subtree.
+// Exiting says that all ranks of this subtree have ended and that this agent is about to report this to its parent.
 type Exiting struct{}
 
-// Tick says at the root that time has passed. The time of a Wake may have come.
+// Tick asks the machine of the root to check its deadlines.
 type Tick struct{}
 
-// Settle follows each event of the core, after the core has applied that event.
+// Settle asks the machine for the steps that have become possible. The core passes it after each event that it has
+// handled.
 type Settle struct{}
 
 func (Open) event()           {}

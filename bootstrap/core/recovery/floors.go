@@ -2,15 +2,15 @@ package recovery
 
 import "ibrun/bootstrap/core/subtree"
 
-// Floors records which floors an agent has received, and which of them the agent and its whole subtree have applied. A
-// floor is a message with the oldest valid epoch of some ranks. Floors have ascending serial numbers from 1, and the
-// confirmation of a floor also confirms all floors before it. In this type, serial number 0 means no floor.
+// Floors records which floors an agent has received, and which of them have been applied by all agents of its subtree.
+// A floor is a message with the oldest valid epoch of some ranks. Floors have ascending serial numbers from 1. The
+// confirmation of a floor also confirms all earlier floors. In this type, serial number 0 means no floor.
 type Floors struct {
 	below     *subtree.Subtree
 	taken     uint32   // serial number of the newest floor that has arrived
 	here      uint32   // serial number of the newest floor that is applied on this node
 	children  []uint32 // serial numbers of the newest floors that each child has confirmed, by subtree.Link
-	confirmed uint32   // serial number that News returned last
+	confirmed uint32   // greatest serial number that News has returned
 }
 
 // NewFloors returns the Floors of an agent with the given subtree.
@@ -29,19 +29,19 @@ func (f *Floors) Take(serial uint32) bool {
 // Taken returns the serial number of the newest floor that has arrived, or 0.
 func (f *Floors) Taken() uint32 { return f.taken }
 
-// Here records that all floors that have arrived are applied on this node. The processes that they end have ended.
+// Here records that all floors that have arrived are applied on this node.
 func (f *Floors) Here() { f.here = f.taken }
 
-// Confirm records that the subtree of a child has applied all floors up to the given serial number.
+// Confirm records that all agents of a child's subtree have applied the floors up to the given serial number.
 func (f *Floors) Confirm(child subtree.Link, serial uint32) {
 	c := f.child(child)
 	*c = max(*c, serial)
 }
 
-// Has reports whether the subtree of a child has confirmed the newest floor that has arrived at this agent.
+// Has reports whether a child's subtree has confirmed the newest floor that has arrived at this agent.
 func (f *Floors) Has(child subtree.Link) bool { return *f.child(child) >= f.taken }
 
-// child returns the serial number of the newest floor that a child has confirmed, as a pointer for changing it.
+// child returns a pointer to the serial number of the newest floor that the child l has confirmed.
 func (f *Floors) child(l subtree.Link) *uint32 {
 	for int(l) >= len(f.children) {
 		f.children = append(f.children, 0)
@@ -50,7 +50,7 @@ func (f *Floors) child(l subtree.Link) *uint32 {
 }
 
 // News returns the serial number up to which this node and the subtrees of all children have applied the floors. news
-// reports whether it is greater than at the last call. News ignores children that have ended.
+// reports whether it is greater than at all earlier calls. News ignores children that have ended.
 func (f *Floors) News() (serial uint32, news bool) {
 	serial = f.here
 	for l := range subtree.Link(f.below.Children()) {

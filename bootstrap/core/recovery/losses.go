@@ -11,12 +11,12 @@ import (
 	"ibrun/internal/job"
 )
 
-// losses records the ranks that have failed and are not restarted, in a job that continues without them. An agent that
-// detects a loss sends a Failures message to its parent. The message travels up to the root, which sends it down to all
-// agents. An agent collects losses for lossPause after each message, so that one message can report many losses.
+// losses records the ranks that have failed and are not restarted, in a job that continues without them. An agent sends
+// the losses of its subtree to its parent in Failures messages. The root announces them to all agents in Failures
+// messages. After each message, an agent collects losses for lossPause, so that one message can report many losses.
 type losses struct {
 	known rankwire.SlotSpans // losses that the root has announced
-	fresh rankwire.SlotSpans // losses that this agent has not sent yet, in any order
+	fresh rankwire.SlotSpans // losses of this subtree that this agent has not sent or announced yet, in any order
 	next  time.Duration      // earliest time of the next message
 }
 
@@ -24,7 +24,7 @@ type losses struct {
 // root.
 const lossPause = 50 * time.Millisecond
 
-// spreadLosses sends fresh losses if the launch is complete and lossPause has passed since the last message.
+// spreadLosses sends the fresh losses if the job runs and lossPause has passed since the last message.
 func (m *Machine) spreadLosses() {
 	switch l := &m.losses; {
 	case l.fresh.Len() == 0 || m.period != alive:
@@ -35,8 +35,8 @@ func (m *Machine) spreadLosses() {
 	}
 }
 
-// sendLosses sends fresh losses to the parent at once. At the root, it announces them to all agents and cancels the
-// restarts of these ranks.
+// sendLosses sends the fresh losses to the parent without regard to lossPause. At the root, it announces them to all
+// agents and cancels the restarts of these ranks.
 func (m *Machine) sendLosses() {
 	l := &m.losses
 	if l.fresh.Len() == 0 {
@@ -55,8 +55,8 @@ func (m *Machine) sendLosses() {
 	m.learn(ranks)
 }
 
-// learn handles losses that the root announces. In a job that repairs its tree, it ignores those that are known
-// already, because a new parent repeats them.
+// learn records losses that the root has announced, and sends them to the children and to the ranks of this node. In a
+// job that repairs its tree, it ignores losses that are known already, because a new parent repeats them.
 func (m *Machine) learn(ranks rankwire.SlotSpans) {
 	l := &m.losses
 	if m.policy.Agent == Continue {
@@ -70,7 +70,7 @@ func (m *Machine) learn(ranks rankwire.SlotSpans) {
 	m.do(SendRanks{rankwire.Failures{Ranks: ranks}})
 }
 
-// without returns those of ranks that are not in l.known.
+// without returns the given ranks without those in l.known.
 func (l *losses) without(ranks rankwire.SlotSpans) rankwire.SlotSpans {
 	known := slices.Collect(l.known.All())
 	var fresh []rankwire.SlotSpan
@@ -97,10 +97,11 @@ func (l *losses) without(ranks rankwire.SlotSpans) rankwire.SlotSpans {
 // Lost returns the ranks that the root has announced as lost for good.
 func (m *Machine) Lost() rankwire.SlotSpans { return m.losses.known }
 
-// Losing returns the ranks that are lost for good and that this agent has not reported or announced yet.
+// Losing returns the ranks of this subtree that are lost for good, but which this agent has not reported to its parent
+// yet. At the root, it returns those that are not announced yet.
 func (m *Machine) Losing() rankwire.SlotSpans { return m.losses.fresh }
 
-// Merged returns the spans of list in ascending order. Spans that touch or overlap are merged. The result does not
+// Merged returns the spans of list in ascending order. Adjacent and overlapping spans are merged. The result does not
 // share memory with list.
 func Merged(list rankwire.SlotSpans) rankwire.SlotSpans {
 	var sum []rankwire.SlotSpan
@@ -125,5 +126,4 @@ func Covers(spans rankwire.SlotSpans, rank job.Slot) bool {
 	return false
 }
 
-// add adds ranks to the fresh losses.
 func (l *losses) add(ranks Span) { l.fresh.Add(rankwire.NewSlotSpans(rankwire.SlotSpan(ranks))) }
