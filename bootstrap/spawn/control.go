@@ -19,7 +19,8 @@ import (
 	"ibrun/internal/job"
 )
 
-// ControlFD is the descriptor through which a rank talks to its agent.
+// ControlFD is the number of the file descriptor by which a rank, or a member of a session, communicates with its
+// agent.
 const ControlFD = 3
 
 // control is the agent's end of the connection to a rank, to one of its programs, to a client of a port, or to a member
@@ -31,23 +32,23 @@ const ControlFD = 3
 // program of package ibrun sends Hello over it, with a socket of its own for all further messages. So the next program
 // does not receive data that an earlier program has left half read.
 type control struct {
-	noun   string // rank, or member of a session
-	rank   job.Slot
+	noun   string   // "rank" or "member" (of a session), for warnings
+	rank   job.Slot // number of the member, if noun is "member"
 	events Events
 
 	mu      sync.Mutex
-	file    socket        // nil if the connection is not open
+	file    socket        // nil until the connection is opened
 	ended   chan struct{} // closed when the reading goroutine has returned; nil if none was started
 	queue   []letter
 	queued  int       // bytes that have not been sent
 	changed sync.Cond // of mu: queue or a field from queued to closed has changed
 	held    bool      // reading is suspended, and data from the other end waits in the socket
-	unheard bool      // readers do not wait until the other end has read the queue
-	writer  bool
+	unheard bool      // awaitRoom does not wait, because the other end is dead or the writer has ended
+	writer  bool      // the writer goroutine was started
 	closed  bool
-	program *control // the last one that was let in; nil: none has said Hello
+	program *control // connection of the program that joined last; nil if none has joined
 
-	finalized bool // a program's: it has said so; of the reader until ended
+	finalized bool // the program has sent Finalize; only the reader uses this until ended is closed
 }
 
 // socket is the connection of a control: an *os.File or a *net.TCPConn.
@@ -57,21 +58,23 @@ type socket interface {
 	SetReadDeadline(at time.Time) error
 }
 
-// letter is a frame or words of PMI and, if it carries one, the descriptor that
-// goes with it. The control channel owns the descriptor.
+// letter is an entry of the queue: an encoded frame or PMI words, and possibly a file descriptor to send with it. The
+// control owns the descriptor, and closes it after sending it.
 type letter struct {
 	frame []byte
-	fd    int  // -1: none
-	last  bool // the control channel closes when it is sent
+	fd    int  // -1 if no descriptor is sent
+	last  bool // close the control after this entry is sent
 }
 
+// newControl returns a control of the given rank, or of the member with this number, without a connection.
 func newControl(rank job.Slot, events Events) *control {
 	d := &control{noun: "rank", rank: rank, events: events}
 	d.changed.L = &d.mu
 	return d
 }
 
-// SocketPair makes two ends that children do not inherit by accident.
+// SocketPair returns the two ends of a pair of connected Unix stream sockets. Both are close-on-exec, so a child
+// process inherits only an end that is passed to it explicitly.
 func SocketPair() (a, b int, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -80,13 +83,13 @@ func SocketPair() (a, b int, err error) {
 	return fds[0], fds[1], nil
 }
 
-// open makes the descriptor; the rank's end is the caller's.
+// open creates the connection. It stores the agent's end in d and returns the rank's end, which the caller must close.
 func (d *control) open() (theirs *os.File, err error) {
 	ours, other, err := SocketPair()
 	if err != nil {
 		return nil, err
 	}
-	_ = unix.SetNonblock(ours, true) // the rank's end is another description, and stays as programs expect
+	_ = unix.SetNonblock(ours, true) // does not affect the rank's end, which stays blocking, as programs expect
 	d.mu.Lock()
 	d.file = os.NewFile(uintptr(ours), "control channel")
 	d.mu.Unlock()
@@ -102,11 +105,12 @@ func (d *control) serve(read func()) {
 	go read()
 }
 
-// lastWords is how long the control channel of a dead rank is still listened to when
-// something that the rank left behind holds it open.
+// lastWords is the time for which the connection of a dead rank is still read if another process holds its other end
+// open.
 const lastWords = 100 * time.Millisecond
 
-// drain takes in what a dead rank has said, which must not come after its end.
+// drain reads and reports the data that a dead rank has sent, so that all of it is reported before the end of the rank.
+// It returns when the reader goroutines have ended, at the end of the data or about lastWords later.
 func (d *control) drain() {
 	d.mu.Lock()
 	ended := d.ended
@@ -125,26 +129,27 @@ func (d *control) drain() {
 	}
 }
 
-// joined is the program that was let in last.
+// joined returns the connection of the program that joined the job last, or nil if none has joined.
 func (d *control) joined() *control {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.program
 }
 
-// read is the reader of a rank's descriptor. A Hello is what comes with a
-// descriptor; words of PMI begin with a letter.
+// read is the reader goroutine of a rank's descriptor. Data that comes with a file descriptor is Hello, and the file
+// descriptor is the program's own socket. Other data is PMI if the first data of the rank came without a file
+// descriptor and begins with a letter.
 func (d *control) read() {
 	defer close(d.ended)
 	in := &mouth{socket: d.file}
 	defer in.discard()
 	speaksPMI, warned := false, false
-	b := make([]byte, pmiChunk) // of the reader: a client may say much in small pieces
+	b := make([]byte, pmiChunk) // reused: PMIReceived gets a copy of the data, which may be small
 	for first := true; ; first = false {
 		n, err := in.Read(b)
 		hellos := in.take()
 		for _, fd := range hellos {
-			_ = unix.SetNonblock(fd, true) // before, so that the runtime's poller waits
+			_ = unix.SetNonblock(fd, true) // before os.NewFile, so that the runtime's poller waits for data
 			d.admit(os.NewFile(uintptr(fd), "program"), speaksPMI)
 		}
 		letter := n > 0 && b[0] >= 'A'
@@ -169,9 +174,9 @@ func (d *control) read() {
 	}
 }
 
-// admit lets a program into the job, or tells it why not. Two at a time would be
-// taken for one by everybody else, and one after another that said no Finalize may
-// still be counted on.
+// admit lets the program at the other end of f join the job, or sends it the reason why not. Two programs of a rank
+// cannot be joined at a time, because all peers would take them for one. A program can follow another only if that has
+// sent Finalize, because peers may still wait for it otherwise.
 func (d *control) admit(f *os.File, speaksPMI bool) {
 	p := newControl(d.rank, d.events)
 	p.file, p.ended = f, make(chan struct{})
@@ -203,11 +208,12 @@ func (d *control) admit(f *os.File, speaksPMI bool) {
 	go p.readFrames()
 }
 
-// goneWords is for how many times lastWords a program that has closed its socket is waited for: what
-// it said is here, and an agent that gets no processor comes to it late.
+// goneWords limits how often over waits for the time lastWords for a program that has closed its socket. All data of
+// the program has arrived, but the reader goroutine may run late on a busy node.
 const goneWords = 50
 
-// over waits a little for what a program has said to be read to its end.
+// over reports whether the reader of a program has ended. It waits for the time lastWords, and longer if the program
+// has closed its socket.
 func (d *control) over() bool {
 	for range goneWords {
 		select {
@@ -222,21 +228,21 @@ func (d *control) over() bool {
 	return false
 }
 
-// hungUp reports whether nobody has the other end any more.
+// hungUp reports whether no process has the other end open any more. It also returns true if d itself is closed.
 func (d *control) hungUp() (gone bool) {
 	raw, err := d.file.SyscallConn()
 	if err != nil {
 		return true
 	}
 	err = raw.Control(func(fd uintptr) {
-		fds := []unix.PollFd{{Fd: int32(fd)}} // POLLHUP is told unasked
+		fds := []unix.PollFd{{Fd: int32(fd)}} // poll always reports POLLHUP
 		_, _ = unix.Poll(fds, 0)
 		gone = fds[0].Revents&unix.POLLHUP != 0
 	})
 	return gone || err != nil
 }
 
-// readFrames is the reader of a program's own socket.
+// readFrames is the reader goroutine of a program's own socket, or of a member of a session. It ends after Finalize.
 func (d *control) readFrames() {
 	defer close(d.ended)
 	in := &mouth{socket: d.file}
@@ -252,7 +258,7 @@ func (d *control) readFrames() {
 			return
 		}
 		if _, hello := m.(rankwire.Hello); hello {
-			continue // it has been said
+			continue // admit has reported it already
 		}
 		_, d.finalized = m.(rankwire.Finalize)
 		d.events.RankFrame(core.RankFrame{Rank: d.rank, Msg: m})
@@ -262,7 +268,8 @@ func (d *control) readFrames() {
 	}
 }
 
-// tell queues a frame for the rank's program, with a descriptor unless fd is -1.
+// tell queues the frame m for the program that joined last, with the file descriptor fd unless that is -1. If no
+// program has joined, tell drops m and closes fd.
 func (d *control) tell(m frame.Message, fd int) {
 	l := letter{frame: frame.Append(nil, m), fd: fd}
 	if p := d.joined(); p != nil {
@@ -272,11 +279,11 @@ func (d *control) tell(m frame.Message, fd int) {
 	}
 }
 
-// mostQueued is how many bytes may wait for a caller before what it says is read on.
+// mostQueued is the number of bytes that may be queued for the other end while data from it is still read.
 const mostQueued = 1 << 20
 
-// awaitRoom waits until the other end has taken what is queued, but for mostQueued bytes, and may
-// say more.
+// awaitRoom blocks the reader while more than mostQueued bytes are queued for the other end, or while hold has
+// suspended reading. It returns at once if d is closed, or the other end takes no more data.
 func (d *control) awaitRoom() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -285,7 +292,7 @@ func (d *control) awaitRoom() {
 	}
 }
 
-// hold lets what the other end says wait, or be read again.
+// hold suspends reading from the other end if held is true, and resumes it if held is false.
 func (d *control) hold(held bool) {
 	d.mu.Lock()
 	d.held = held
@@ -293,10 +300,10 @@ func (d *control) hold(held bool) {
 	d.changed.Broadcast()
 }
 
-// send queues m as a frame.
+// send encodes m and queues it for the other end.
 func (d *control) send(m frame.Message) { d.enqueue(frame.Append(nil, m)) }
 
-// turnAway sends a program the reason why it cannot join the job, and then closes its channel.
+// turnAway sends a program the reason why it cannot join the job, and then closes the connection.
 func (d *control) turnAway(why string) {
 	d.mail(letter{frame: frame.Append(nil, rankwire.Refused{Text: why}), fd: -1, last: true})
 }
@@ -304,9 +311,11 @@ func (d *control) turnAway(why string) {
 // enqueue queues an encoded frame or words of PMI, without a descriptor.
 func (d *control) enqueue(words []byte) { d.mail(letter{frame: words, fd: -1}) }
 
-// finish closes the control channel when all that is queued is sent.
+// finish closes the connection after all queued data is sent.
 func (d *control) finish() { d.mail(letter{fd: -1, last: true}) }
 
+// mail sends l, or queues what cannot be sent at once. It drops l and closes its file descriptor if the connection is
+// not open.
 func (d *control) mail(l letter) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -326,8 +335,8 @@ func (d *control) mail(l letter) {
 	d.changed.Broadcast()
 }
 
-// sendNow sends what it can of a letter without waiting, and returns the rest. Descriptors are left
-// to the writer, and so is what comes after a letter that waits.
+// sendNow sends as much of l as possible without waiting, and returns the rest. It sends nothing if l has a file
+// descriptor, or if the queue is not empty. The caller must hold d.mu.
 func (d *control) sendNow(l letter) letter {
 	if d.queued > 0 || len(d.queue) > 0 || l.fd >= 0 || len(l.frame) == 0 {
 		return l
@@ -345,6 +354,8 @@ func (d *control) sendNow(l letter) letter {
 	return l
 }
 
+// write is the writer goroutine. It sends the entries of the queue, and ends after an entry with last set, after close,
+// or when sending fails.
 func (d *control) write() {
 	raw, err := d.file.SyscallConn()
 	defer d.took(0, true)
@@ -373,7 +384,8 @@ func (d *control) write() {
 	}
 }
 
-// took notes that the other end has taken some bytes, or takes no more.
+// took subtracts n sent bytes from d.queued, and wakes awaitRoom. If last is true, the writer has ended, so awaitRoom
+// does not wait any more.
 func (d *control) took(n int, last bool) {
 	d.mu.Lock()
 	d.queued -= n
@@ -382,8 +394,7 @@ func (d *control) took(n int, last bool) {
 	d.changed.Broadcast()
 }
 
-// send writes a letter; the descriptor goes with its first byte, and is closed
-// here in any case.
+// send writes l to raw. The file descriptor of l goes with the first byte. send closes it even if the write fails.
 func (l letter) send(raw syscall.RawConn) error {
 	var oob []byte
 	if l.fd >= 0 {
@@ -411,6 +422,7 @@ func (l letter) send(raw syscall.RawConn) error {
 	return errors.Join(err, fail)
 }
 
+// discard closes the file descriptors of letters that are not sent.
 func discard(letters []letter) {
 	for _, l := range letters {
 		if l.fd >= 0 {
@@ -419,7 +431,8 @@ func discard(letters []letter) {
 	}
 }
 
-// close ends the control: the rank is dead, or was never started.
+// close closes the connection, because the rank is dead, was not started, or must not send more. It drops the queue,
+// and also closes the connection of the program that joined last.
 func (d *control) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -438,13 +451,14 @@ func (d *control) close() {
 	}
 }
 
-// Reply sends words of PMI to a rank.
+// Reply sends PMI words to a rank over its descriptor ControlFD.
 func (s *Set) Reply(slot job.Slot, words []byte) { s.rank(slot).control.enqueue(words) }
 
-// Tell sends a frame to a rank.
+// Tell sends the frame m to the program of a rank that joined last. It drops m if no program has joined.
 func (s *Set) Tell(slot job.Slot, m frame.Message) { s.rank(slot).control.tell(m, -1) }
 
-// Connect makes a socket pair for two ranks of this node and hands each its end.
+// Connect creates a socket pair and sends one end to each of two ranks of this node. If this fails, both ranks get a
+// rankwire.Pair that says so.
 func (s *Set) Connect(a, b job.Slot) {
 	fa, fb, err := SocketPair()
 	if err != nil {

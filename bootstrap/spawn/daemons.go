@@ -23,31 +23,32 @@ import (
 type Daemons struct {
 	set   *Set
 	order flow.StartDaemons
-	all   []*daemon
-	mark  proc.Mark
+	all   []*daemon // unchanged after StartDaemons
+	mark  proc.Mark // variables in the environment of the daemons, by which kill finds their processes
 
 	mu     sync.Mutex
-	killed bool
+	killed bool // Kill was called
 }
 
+// daemon is one daemon of an order. It exists before its process is started.
 type daemon struct {
 	number uint32
-	rank   *rank // rank beside which the daemon runs, or the first rank of the node
+	rank   *rank // rank whose directory and environment the daemon gets
 	env    []string
-	member *control // control channel of the daemon; nil if the daemon is no member of a session
-	beside []job.Slot
+	member *control   // connection to a member of a session; nil for other daemons
+	beside []job.Slot // ranks that are described to a member; nil for other daemons
 
-	stood bool // the rank of a debugger was stopped before
+	stood bool // the process to which this debugger attaches was stopped before
 
-	process *proc.Process   // guarded by Daemons.mu
-	greeted bool            // the same; a member is
-	early   []frame.Message // the same: what it gets then
+	process *proc.Process   // nil until the daemon is started; guarded by Daemons.mu
+	greeted bool            // the member has been sent its description (see greet); guarded by Daemons.mu
+	early   []frame.Message // frames to send to the member after its description; guarded by Daemons.mu
 	streams
 }
 
-// StartDaemons starts the n daemons of an order. For each daemon, the Set reports flow.DaemonExited when the daemon has
-// ended or could not be started. All ranks must have been started. Call it from the goroutine that
-// calls the other methods.
+// StartDaemons starts the n daemons of an order in new goroutines. For each daemon, the Set reports flow.DaemonExited
+// when the daemon has ended or could not be started. All ranks must have been started before. Call StartDaemons from
+// the goroutine that calls the other methods of the Set.
 func (s *Set) StartDaemons(o flow.StartDaemons) (d *Daemons, n int) {
 	d = &Daemons{set: s, order: o, mark: s.mark("IBRUN_EXEC="+num(o.ID), "IBRUN_NODE="+num(s.cfg.NodeIndex))}
 	switch {
@@ -66,7 +67,8 @@ func (s *Set) StartDaemons(o flow.StartDaemons) (d *Daemons, n int) {
 	return d, len(d.all)
 }
 
-// add makes the daemon of a number, beside some ranks that run. It is started as the one at a slot was.
+// add appends a daemon with the given number to d.all. The daemon gets the directory and the environment of the program
+// of the rank at, and variables that describe those of the ranks in slots that run.
 func (d *Daemons) add(number uint32, at job.Slot, slots ...job.Slot) {
 	s := d.set
 	one := &daemon{number: number, rank: s.rank(at)}
@@ -128,7 +130,7 @@ func (e daemonEvents) RankFrame(ev core.RankFrame) {
 	e.MemberFrame(flow.MemberFrame{ID: e.id, Member: job.Slot(e.number), Msg: ev.Msg})
 }
 
-// run starts a daemon and waits for its end.
+// run starts a daemon, waits for its end, and reports the end.
 func (d *Daemons) run(one *daemon) {
 	p, code, err := d.start(one)
 	if err != nil {
@@ -145,11 +147,12 @@ func (d *Daemons) run(one *daemon) {
 	d.ended(one, StatusOf(p.Status()), "")
 }
 
-// ended reports the end of a daemon. If the daemon was not started, cause is the reason.
+// ended reports the end of a daemon. If the daemon was not started, cause is the reason; otherwise cause is empty.
 func (d *Daemons) ended(one *daemon, status job.Status, cause string) {
 	d.set.cfg.Events.DaemonExited(flow.DaemonExited{ID: d.order.ID, Number: one.number, Status: status, Cause: cause})
 }
 
+// start starts the process of a daemon. If this fails, code is the exit code to report for the daemon.
 func (d *Daemons) start(one *daemon) (p *proc.Process, code uint8, err error) {
 	runs := one.rank.program
 	env := shared(os.Environ(), runs)
@@ -194,7 +197,8 @@ func (d *Daemons) start(one *daemon) (p *proc.Process, code uint8, err error) {
 	return p, 0, nil
 }
 
-// Resume lets the reader of a daemon's stream report its next chunk.
+// Resume lets the reader of a stream of the daemon with the given number report its next chunk. The stream is 1 for
+// standard output and 2 for standard error.
 func (d *Daemons) Resume(number uint32, stream uint8) {
 	for _, one := range d.all {
 		if one.number == number {
@@ -203,10 +207,12 @@ func (d *Daemons) Resume(number uint32, stream uint8) {
 	}
 }
 
-// killMost is how long what daemons have started is looked for.
+// killMost limits how long kill searches for processes that daemons have started.
 const killMost = 2 * time.Second
 
-// Kill kills the daemons, and all that bears their mark. None starts any more.
+// Kill kills the daemons and all processes that have inherited their mark, without waiting for their end. Daemons that
+// do not run yet are not started any more. A debugger is asked to end first, so that it removes its breakpoints from
+// the rank.
 func (d *Daemons) Kill() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -222,10 +228,10 @@ func (d *Daemons) Kill() {
 	go d.kill()
 }
 
-// kill kills what bears the mark of the daemons.
+// kill kills all processes that have the mark of the daemons in their environment.
 func (d *Daemons) kill() { _, _, _ = proc.KillMarked(d.mark, 0, killMost) }
 
-// signal sends a signal to the daemons that run. The caller holds the lock.
+// signal sends a signal to the process groups of the daemons that run. The caller must hold d.mu.
 func (d *Daemons) signal(number syscall.Signal) {
 	for _, one := range d.all {
 		if one.process != nil && !one.process.Ended() {

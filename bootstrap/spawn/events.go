@@ -19,49 +19,52 @@ type Events interface {
 
 // RankEvents contains the events that concern ranks.
 type RankEvents interface {
-	// ForkDone reports that each rank runs or could not be started.
+	// ForkDone reports that the start of the ranks has ended: each rank runs, or is listed as a failure.
 	ForkDone(core.ForkDone)
 	// Placed reports where the ranks run, if the job asks for a report of the binding or the topology. It precedes
 	// ForkDone, unless the start of the ranks has timed out.
 	Placed(core.Placed)
 	// MPIFindings reports the library of MPI, PMIx or Charm++ that a program uses.
 	MPIFindings(core.MPIFindings)
-	// RankFrame reports a frame that a rank sent.
+	// RankFrame reports a frame that a program of a rank sent to the agent.
 	RankFrame(core.RankFrame)
-	// RankOutput reports a chunk of output. The next chunk of the stream is reported after a call of Set.Resume.
+	// RankOutput reports a chunk of a rank's output. The next chunk of the same stream is reported after a call of
+	// Set.Resume.
 	RankOutput(core.RankOutput)
-	// RankInputRead reports that a rank has read a part of its input.
+	// RankInputRead reports that a rank has read N bytes of its standard input.
 	RankInputRead(core.RankInputRead)
-	// RankInputClosed reports that a rank has closed its input.
+	// RankInputClosed reports that a rank has closed its standard input.
 	RankInputClosed(core.RankInputClosed)
 	// RankExited reports the death of a rank, after all frames that it sent.
 	RankExited(core.RankExited)
-	// RankDrained reports that all output of a dead rank has been reported.
+	// RankDrained reports that no more output of a dead rank will be reported.
 	RankDrained(core.RankDrained)
-	// RankFenced reports that a call of Set.Fence is complete.
+	// RankFenced completes a call of Set.Fence. It lists the rank's processes that could not be killed in time.
 	RankFenced(core.RankFenced)
-	// Respawned reports the result of Set.Restart.
+	// Respawned completes a call of Set.Restart. Code is 0 if the rank runs again; otherwise Cause is the reason.
 	Respawned(core.Respawned)
 }
 
 // DaemonEvents contains the events that concern daemons.
 type DaemonEvents interface {
-	// MemberFrame reports a frame that a member of a session sent.
+	// MemberFrame reports a frame that a member of a tool's session sent to the agent.
 	MemberFrame(flow.MemberFrame)
-	// DaemonOutput reports a chunk of output. The next chunk of the stream is reported after a call of Daemons.Resume.
+	// DaemonOutput reports a chunk of a daemon's output. The next chunk of the same stream is reported after a call of
+	// Daemons.Resume.
 	DaemonOutput(flow.DaemonOutput)
-	// DaemonInputRead reports that a daemon has read a part of its input.
+	// DaemonInputRead reports that a daemon has read N bytes of its standard input.
 	DaemonInputRead(flow.DaemonInputRead)
-	// DaemonInputClosed reports that a daemon has closed its input.
+	// DaemonInputClosed reports that a daemon has closed its standard input.
 	DaemonInputClosed(flow.DaemonInputClosed)
-	// DaemonExited reports the end of a daemon, or that it could not be started.
+	// DaemonExited reports the end of a daemon, after all its output, or that the daemon could not be started.
 	DaemonExited(flow.DaemonExited)
 }
 
 // ClientEvents contains the events that concern connections of PMI, PMIx and Charm++. The argument call is the number
 // of a connection. Each port numbers its connections from 1, and never uses a number again.
 type ClientEvents interface {
-	// PMIReceived reports bytes that a rank wrote to its descriptor. A PMI message may be split over several calls.
+	// PMIReceived reports bytes that a rank wrote to its descriptor ControlFD. A PMI message may be split over several
+	// calls.
 	PMIReceived(rank job.Slot, words []byte)
 	// CallReceived reports bytes from a connection to the port of PMI. A message may be split over several calls.
 	CallReceived(call uint32, words []byte)
@@ -73,7 +76,8 @@ type ClientEvents interface {
 	PMIxReceived(call uint32, b []byte)
 	// PMIxClosed reports the end of a connection to the port of PMIx, after all its bytes.
 	PMIxClosed(call uint32)
-	// CharmStarting reports that a rank is being started as a Charm++ program. It precedes all other events of this rank.
+	// CharmStarting reports that a rank is being started as a Charm++ program. It precedes all other events of the
+	// rank.
 	CharmStarting(CharmRank)
 	// CharmReceived reports bytes from a connection of a Charm++ program. A message may be split over several calls.
 	CharmReceived(call uint32, b []byte)

@@ -11,39 +11,38 @@ import (
 	"ibrun/internal/job"
 )
 
-// port is where ranks of this node connect to their agent: a TCP port of 127.0.0.1, there only if
-// ranks may need it. Anybody on the machine can connect, so the kernel is asked whose process
-// calls, and those of other users are hung up on. A caller counts for nothing until it has said
-// what only a rank knows. The zero value is closed.
+// port is a TCP port on 127.0.0.1 at which the ranks of this node connect to their agent. It is opened only if ranks
+// may need it. Every process of the machine can connect, so the port asks the kernel for the user of each client, and
+// closes the connections of other users. A connection belongs to no rank until Bind is called, after the client has
+// identified itself by data that only a rank knows. The zero value is a port that is not open.
 type port struct {
-	name     string // for warnings
+	name     string // as warnings call the port
 	events   Events
-	received func(call uint32, b []byte) // reports bytes that a connection has received
-	closed   func(call uint32)           // reports that a connection has ended
-	warned   bool                        // a connection of another user has been refused, and the user was warned
-	first    func()                      // called before the first client is read from, if not nil; nil afterwards
-	tried    bool                        // open was called, when the first rank that needs the port was started
+	received func(call uint32, b []byte) // reports bytes from the connection with the number call
+	closed   func(call uint32)           // reports the end of the connection, after all its bytes
+	warned   bool                        // a connection of another user was closed, and the user of the job was warned
+	first    func()                      // called before data of the first client is read, then set to nil
+	tried    bool                        // open was called; not used by the port of PMI
 	err      error                       // error that open returned
 
 	mu     sync.Mutex
-	number int // TCP's
-	calls  map[uint32]*call
-	last   uint32   // number of the last call
-	silent []uint32 // calls that are bound to no rank, the oldest first
+	number int              // number of the TCP port; 0 until open has succeeded
+	calls  map[uint32]*call // open connections by their numbers
+	last   uint32           // number of the newest connection; the first has number 1
+	silent []uint32         // numbers of the connections that are bound to no rank, the oldest first
 }
 
-// call is a connection; nothing is ever sent with a descriptor.
+// call is one connection to a port. Descriptors are never sent over it.
 type call struct {
 	*control
-	bound bool // to control.rank
+	bound bool // Bind has bound the connection to the rank control.rank
 }
 
-// mostSilent is how many callers may be connected without having said whose
-// they are. Ranks say it with their first words: when there are more, the one
-// that has been silent for longest has to go.
+// mostSilent is the maximum number of connections that are bound to no rank. A rank identifies itself in its first
+// message, so few connections are unbound. If there are more, the port closes the oldest of them.
 const mostSilent = 64
 
-// open listens on a port of the loopback interface that the kernel chooses.
+// open listens on a TCP port of 127.0.0.1 that the kernel chooses.
 func (p *port) open() error {
 	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
@@ -68,8 +67,8 @@ func (p *port) accept(l *net.TCPListener) {
 	}
 }
 
-// answer serves a connection from a process of this user, and closes a connection from a process of another user. It
-// warns of the first one that it closes for this reason.
+// answer serves a connection from a process of this user, and closes any other connection. It warns of the first
+// connection of another user.
 func (p *port) answer(c *net.TCPConn) {
 	uid, err := Caller(c)
 	if err == nil && uid == os.Geteuid() {
@@ -87,7 +86,8 @@ func (p *port) answer(c *net.TCPConn) {
 	}
 }
 
-// take starts to read from the connection f of a client.
+// take registers the connection f of a client, and starts to read from it. If too many connections are bound to no
+// rank, take closes the oldest of them.
 func (p *port) take(f *net.TCPConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,6 +112,7 @@ func (p *port) take(f *net.TCPConn) {
 	}()
 }
 
+// forget removes a closed connection.
 func (p *port) forget(number uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,7 +120,7 @@ func (p *port) forget(number uint32) {
 	p.bound(number)
 }
 
-// bound removes a connection from p.silent, the connections that are not bound to a rank yet.
+// bound removes a connection from p.silent, because it was bound to a rank or closed. The caller must hold p.mu.
 func (p *port) bound(number uint32) {
 	p.silent = slices.DeleteFunc(p.silent, func(n uint32) bool { return n == number })
 }
@@ -138,8 +139,8 @@ func (p *port) Bind(number uint32, rank job.Slot) bool {
 	return true
 }
 
-// end takes in what callers for a dead rank have said, which must not come
-// after its end, and hangs up.
+// end reads what remains on the connections of a dead rank, and closes them. When end returns, all data of the rank has
+// been reported, so the end of the rank can be reported next.
 func (p *port) end(rank job.Slot) {
 	var ended []*call
 	p.mu.Lock()
@@ -155,13 +156,14 @@ func (p *port) end(rank job.Slot) {
 	}
 }
 
+// call returns the connection with the given number, or nil if it is closed.
 func (p *port) call(number uint32) *call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.calls[number]
 }
 
-// Send queues b for the client that has the connection with the given number.
+// Send queues b for the client at the connection with the given number. It drops b if the connection is closed.
 func (p *port) Send(number uint32, b []byte) {
 	if c := p.call(number); c != nil {
 		c.enqueue(b)
