@@ -172,8 +172,8 @@ func (l *loop) probe(k core.Link) {
 	}()
 }
 
-// moment returns the moment to record when a session enters the phase p. It returns job.Moments, which is no moment,
-// for a phase that is not recorded.
+// moment returns the moment of the launch at which a session enters the phase p. It returns job.Moments if no moment is
+// recorded for p.
 func moment(p remote.Phase) job.Moment {
 	switch p {
 	case remote.Connect:

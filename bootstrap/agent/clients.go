@@ -14,7 +14,8 @@ import (
 // listings, and with PMIx news, each kind by itself, and returns all others unchanged.
 func JoinParcels(p rankwire.Parcels) rankwire.Parcels { return pmixserver.Join(pmi.Join(p)) }
 
-// The events below are handled by the servers of PMI, PMIx and Charm++, which decide what the core receives.
+// The loop passes the events below to the servers of PMI, PMIx and Charm++, which decide what the core receives of
+// them.
 type (
 	pmiReceived struct {
 		rank  job.Slot

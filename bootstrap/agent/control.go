@@ -77,11 +77,11 @@ func (l *loop) listen(cfg RootConfig) *controlSide {
 	return c
 }
 
-// attachedPatience limits how long close waits for clients that still read output of ranks.
+// attachedPatience limits how long close waits for clients that have not received all their data.
 const attachedPatience = time.Second
 
-// close closes the control socket, if it is open, and waits at most attachedPatience for clients that read the rest of
-// the output. All output must be in the tap before the call. A nil controlSide is valid.
+// close closes the control socket, if it is open, and waits at most attachedPatience for clients that receive the rest
+// of their data. All output of the ranks must be in the tap before the call. A nil controlSide is valid.
 func (c *controlSide) close() {
 	if c == nil {
 		return

@@ -30,8 +30,8 @@ type sessionEvents interface {
 	// JoinRefused reports that an agent, to which this agent offered itself as a new parent, keeps its present parent,
 	// because that is nearer to the root.
 	JoinRefused(core.JoinRefused)
-	// NodeSwept completes the effect core.SweepNode: what a lost agent had left on another node was killed, or the
-	// attempt failed.
+	// NodeSwept completes the effect core.SweepNode: the search of another node for processes that a lost agent has
+	// left there has ended or failed.
 	NodeSwept(core.NodeSwept)
 	// Probed completes the effect core.Probe with the state of the TCP connection of a link, as read from the kernel.
 	Probed(core.Probed)
@@ -45,14 +45,14 @@ type processEvents interface {
 	// Interrupted reports that the root has received a signal, for example SIGINT or SIGCONT.
 	Interrupted(core.Interrupted)
 	// NodeSignal reports that an agent other than the root has received SIGUSR1 or SIGUSR2, or that its reaper has
-	// passed on SIGUSR1, SIGUSR2, SIGCONT or SIGURG. A resource manager sends these signals to the process that it
-	// started on a node, and means the ranks.
+	// passed on SIGUSR1, SIGUSR2, SIGCONT or SIGURG. A resource manager that sends these signals to the process that it
+	// has started on a node intends them for the ranks.
 	NodeSignal(core.NodeSignal)
 	// EndRequested reports that an agent other than the root has received SIGHUP, SIGINT or SIGTERM, or that its reaper
 	// has passed on SIGTERM.
 	EndRequested(core.EndRequested)
-	// ReaperLost reports the death of the reaper, the process that started this agent and kills the remaining processes
-	// when the agent dies.
+	// ReaperLost reports the death of the reaper. The reaper is the process that started this agent, and that kills the
+	// agent's descendants if the agent dies.
 	ReaperLost(core.ReaperLost)
 	// Killed completes the effect core.KillRanks. It lists the processes that could not be killed in time.
 	Killed(core.Killed)
@@ -63,7 +63,7 @@ type processEvents interface {
 	JobSwept(core.JobSwept)
 	// NodeEmptied completes the effect core.EmptyNode. It lists the processes that could not be killed in time.
 	NodeEmptied(core.NodeEmptied)
-	// Inspected completes the effect core.Inspect with the state of ranks of this node.
+	// Inspected completes the effect core.Inspect with the answer of this node to a query about its ranks.
 	Inspected(core.Inspected)
 	// PMIxDue reports that the time allowed for the request with the given tag has expired. The argument call is the
 	// number of the PMIx connection that the request came from.
@@ -76,7 +76,7 @@ type terminalEvents interface {
 	StdinRead(core.StdinRead)
 	// Interrupted reports that the user has typed the sequence that ends the job.
 	Interrupted(core.Interrupted)
-	// Wrote reports that N bytes of the ranks' output were written by the root. Labels of lines do not count.
+	// Wrote reports that the root has written N bytes of the ranks' output. Labels of lines do not count.
 	Wrote(core.Wrote)
 	// SinkFailed reports that a write of the ranks' output has failed. No more output is written.
 	SinkFailed(core.SinkFailed)
@@ -97,8 +97,8 @@ type jobEvents interface {
 	Interrupted(core.Interrupted)
 }
 
-// controlEvents contains the requests of the clients of the control socket and of the CCS port, and of the tool that
-// launched the job. A client is such a program, for example ibrun ctl.
+// controlEvents contains the requests of clients. A client is a program that uses the control socket, such as ibrun
+// ctl, or the CCS port, or it is the tool that launched the job.
 type controlEvents interface {
 	// Asked sends a query to the nodes of some ranks, for the state or the stacks of the ranks, or to send a signal to
 	// them.

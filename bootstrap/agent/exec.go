@@ -15,8 +15,8 @@ import (
 )
 
 // exec is an order for daemons or for a session, with the reports that were not sent to its caller yet. The loop adds
-// reports by update, and the goroutine that serves the caller sends them. The credit of the core limits the size of the
-// reports.
+// reports by update, and the goroutine that serves the caller sends them. The core limits the number of bytes that wait
+// here, because it forwards more only after the caller has received some.
 type exec struct {
 	wake chan struct{} // capacity 1; poke sends to it, and drops the value if it is full; never closed
 

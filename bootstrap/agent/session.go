@@ -28,9 +28,9 @@ func (s *sessionSide) addRoom(n uint32) {
 	poke(s.roomed)
 }
 
-// received queues data from member 0 of a session for the caller. If the caller has asked to keep the session without
-// it, received drops the data and returns its cost in bytes, otherwise 0. The loop must acknowledge this cost to the
-// core, so that member 0 can send more.
+// received queues data from member 0 of a session for the caller, and returns 0. If the session is kept without its
+// caller, received drops the data and returns its cost in bytes. The loop must then acknowledge this cost to the core,
+// so that member 0 can send more.
 func (c *controlSide) received(e flow.SessionReceived) (dropped uint32) {
 	c.update(e.ID, func(x *exec) {
 		if x.kept {
