@@ -6,32 +6,30 @@ import (
 )
 
 const (
-	never      = time.Duration(math.MaxInt64)
-	firstRetry = 2 * time.Millisecond
-	lastRetry  = 250 * time.Millisecond
-	slowest    = 4 * time.Second // answer that is waited for before a packet is repeated
-	askAfter   = 3               // resends without an answer before the agent is asked
-	askEvery   = time.Second     // between questions to the agent
-	// A machine with more ranks than cores is late by some scheduling rounds; its
-	// agents must not be asked about each of them.
+	never      = time.Duration(math.MaxInt64) // time of a timer that is not set
+	firstRetry = 2 * time.Millisecond         // minimum time before the first resend of a handshake packet or FIN
+	lastRetry  = 250 * time.Millisecond       // maximum up to which doubling raises the time between resends
+	slowest    = 4 * time.Second              // maximum time before the first resend, however slow answers are
+	askAfter   = 3                            // number of resends without an answer after which the agent is asked
+	askEvery   = time.Second                  // minimum time between two questions to the agent
+	// askNotBefore is the minimum time without progress after which the agent is asked. On a machine with more
+	// ranks than cores, answers are often late by some scheduling rounds.
 	askNotBefore = 200 * time.Millisecond
-	giveUp       = 30 * time.Second // without an answer of a peer that runs
-	giveUpProofs = int(giveUp / askEvery)
-	ackDelay     = time.Millisecond
-	// longAckDelay is what ackDelay becomes while messages of ours carry the acknowledgements:
-	// there is a timer for each delay, which costs as much as a message. It is below leastRTO.
+	giveUp       = 30 * time.Second       // time without progress after which a connection fails if the peer runs
+	giveUpProofs = int(giveUp / askEvery) // number of confirmations in giveUp that the peer runs
+	ackDelay     = time.Millisecond       // delay of an acknowledgement after one had to be sent without data
+	// longAckDelay replaces ackDelay while segments of this rank carry the acknowledgements. A longer delay needs
+	// fewer timers, each of which costs as much as a message. It is below leastRTO.
 	longAckDelay = 3 * time.Millisecond
 )
 
-// pace is how long answers take of late, over all peers that share a Scratch.
-// What one of them learns keeps the others from repeating themselves while the
-// machine or the network is slow: a rank that turns to a hundred others at once
-// slows its own answers down.
-type pace struct{ smooth time.Duration }
+// pace estimates the time in which peers answer. All Peers with the same Scratch share it. So while the machine or the
+// network is slow, none of them repeats packets too early. A rank that connects to a hundred others at once slows down
+// their answers itself.
+type pace struct{ smooth time.Duration } // smooth is the smoothed answer time; 0 until one is known
 
-// learn takes one time from a packet to its answer, and no other time: what is
-// taken for a slow answer and was a lost packet would hold up the next ones. So
-// would a peer that stood still.
+// learn adds a measured time from a packet to its answer. The caller must not pass the time of a packet that may have
+// been lost, because it would delay the resends of all Peers.
 func (c *pace) learn(took time.Duration) {
 	took = min(took, slowest)
 	if took > c.smooth {
@@ -41,40 +39,40 @@ func (c *pace) learn(took time.Duration) {
 	}
 }
 
-// first is when a packet is sent again for the first time.
+// first returns the time after which a packet is sent again for the first time, at least least and at most 4 s.
 func (c *pace) first(least time.Duration) time.Duration {
 	return min(max(least, 2*c.smooth), slowest)
 }
 
-// retry is what runs while an answer is awaited: of the handshake, of FIN, or
-// of segments.
+// retry is the state of waiting for an answer to a handshake packet, to FIN, or to segments. Its times are on the clock
+// of Step.
 type retry struct {
-	at     time.Duration // of the next resend; never: nothing is awaited
-	since  time.Duration // of the last sign of progress
-	ask    time.Duration // of the next question to the agent
-	tries  int           // resends since then: how far the delay has doubled
-	silent int           // resends since the peer's last packet
-	proofs int           // since then: times that the agent has said that the peer runs
-	proven time.Duration // when it said so last
+	at     time.Duration // time of the next resend, or never if no answer is awaited
+	since  time.Duration // time of the last progress, or of the start of the wait
+	ask    time.Duration // earliest time of the next question to the agent
+	tries  int           // resends since the field since; each doubles the delay
+	silent int           // resends since the last progress or acknowledgement
+	proofs int           // agent's confirmations since the field since that the peer runs
+	proven time.Duration // time of the last confirmation that was counted
 }
 
-// begin starts to wait for an answer. When the agent was asked last is not
-// forgotten: a link that loses half of everything would ask all the time.
+// begin starts to wait for an answer, with a resend after delay. It keeps ask, because otherwise a pair on a link with
+// many losses would ask the agent all the time.
 func (r *retry) begin(now, delay time.Duration) {
 	*r = retry{at: now + delay, since: now, ask: r.ask}
 }
 
 func (r *retry) stop() { r.at = never }
 
-// again counts a resend and waits for its answer.
+// again counts a resend and schedules the next one after delay.
 func (r *retry) again(now, delay time.Duration) {
 	r.tries++
 	r.silent++
 	r.at = now + delay
 }
 
-// proof notes that the peer runs, for another askEvery. What was asked while it
-// stood still is answered all at once and shows no more than one answer does.
+// proof counts a confirmation of the agent that the peer runs. It ignores one that follows the last counted one within
+// askEvery/2: if the peer was stopped, several questions are answered at once when it continues.
 func (r *retry) proof(now time.Duration) {
 	if r.proofs == 0 || now >= r.proven+askEvery/2 {
 		r.proofs++
@@ -82,9 +80,9 @@ func (r *retry) proof(now time.Duration) {
 	}
 }
 
-// overdue is when the peer counts as out of reach: it has run for so long and did
-// not answer. A peer that stands still, stopped or on a node that is frozen, gives
-// no proofs. Whether it has ended is the agents' to say.
+// overdue returns the time at which the connection fails, or never. It returns a time only after giveUpProofs
+// confirmations that the peer runs. A stopped peer, or a peer on a frozen node, does not confirm that it runs. The
+// agents report whether it has ended.
 func (r *retry) overdue() time.Duration {
 	if r.proofs < giveUpProofs {
 		return never
@@ -92,7 +90,7 @@ func (r *retry) overdue() time.Duration {
 	return r.since + giveUp
 }
 
-// next is when a Tick is due.
+// next returns the time at which the next Tick is needed, or never.
 func (r *retry) next() time.Duration {
 	if r.at == never {
 		return never
@@ -104,28 +102,28 @@ func (r *retry) next() time.Duration {
 	return at
 }
 
-// doubled is how long to wait after so many resends.
+// doubled returns d doubled the given number of times, but at most lastRetry or, if that is longer, d.
 func doubled(d time.Duration, times int) time.Duration {
 	return max(d, min(d<<min(times, 10), lastRetry))
 }
 
-// stampUnit is what stamps count, and stamps how many of them there are: they
-// come again long after giveUp.
+// stampUnit is the unit of a stamp, and stamps the number of different stamps. A stamp value recurs after 65 s, which
+// is longer than giveUp.
 const (
 	stampUnit = time.Millisecond
 	stamps    = 1<<16 - 1
 )
 
-// stamp is a time for the peer to send back; never 0.
+// stamp encodes a time for the field stamp of a packet, from 1 to stamps. The peer sends it back.
 func stamp(now time.Duration) uint16 { return uint16(now/stampUnit%stamps) + 1 }
 
-// since is how long ago something was stamped.
+// since returns the time between the stamp then and now, modulo 65 s.
 func since(now time.Duration, then uint16) time.Duration {
 	return time.Duration((int(stamp(now))+stamps-int(then))%stamps) * stampUnit
 }
 
-// answered learns how long the answer took that has come. After a resend only an
-// echo tells which packet it answers.
+// answered passes the time that an answer took to pace.learn. After a resend, it uses the echo of a STATE, because only
+// the echo shows which packet was answered.
 func (p *Peer) answered(c *cue) {
 	switch {
 	case p.retry.at == never:
@@ -136,8 +134,8 @@ func (p *Peer) answered(c *cue) {
 	}
 }
 
-// jitter spreads d by a quarter either way, so that a thousand ranks that
-// lost one switch do not come back in step.
+// jitter returns a random time from 3/4 d to 5/4 d, so that many ranks that have lost the same switch do not resend at
+// the same time.
 func (p *Peer) jitter(d time.Duration) time.Duration {
 	p.seed += 0x9e3779b97f4a7c15 // splitmix64
 	z := p.seed
@@ -147,12 +145,12 @@ func (p *Peer) jitter(d time.Duration) time.Duration {
 	return d*3/4 + time.Duration(z%uint64(d/2+1))
 }
 
-// arm sets the timer if what is set would come too late. A deadline that
-// moved away costs a needless Tick later and nothing now.
+// arm sets the timer if it is not set or would expire too late. If it would expire too early, arm leaves it: an
+// unnecessary Tick is harmless.
 func (p *Peer) arm() {
 	at := p.retry.next()
 	if p.state == Resolving {
-		at = p.retry.at // the agent parks a question as long as it takes
+		at = p.retry.at // the agent answers only when it knows the address; do not ask again
 	}
 	if p.win != nil {
 		at = min(at, p.win.ackAt, p.probeAt())
@@ -163,7 +161,7 @@ func (p *Peer) arm() {
 	}
 }
 
-// tick does what is due.
+// tick sends the acknowledgements, probes, resends and questions that are due, and fails the connection if overdue.
 func (p *Peer) tick() {
 	p.armed = never
 	if w := p.win; w != nil {

@@ -2,7 +2,8 @@ package peer
 
 import "ibrun/fabric"
 
-// address keeps where the peer is, and what its STATE says besides.
+// address stores the address of the peer from a packet or an answer of the agent. From a STATE, it also stores the MTU
+// and the window of the peer.
 func (p *Peer) address(c *cue) {
 	if c.tuple.Kind != fabric.NONE {
 		p.locate(c.tuple)
@@ -13,7 +14,7 @@ func (p *Peer) address(c *cue) {
 	}
 }
 
-// own is where a peer with such an address reaches us.
+// own returns the address of this rank that a peer with the address to can reach.
 func (p *Peer) own(to fabric.Tuple) fabric.Tuple {
 	if to.Kind.Ethernet() && p.cfg.Secondary != (fabric.Tuple{}) {
 		return p.cfg.Secondary
@@ -21,8 +22,8 @@ func (p *Peer) own(to fabric.Tuple) fabric.Tuple {
 	return p.cfg.Tuple
 }
 
-// transmitState sends STATE. One that answers another at once has an echo; what a
-// timer repeats has none, since the time in between was not the way's.
+// transmitState sends STATE. echo is the stamp of the STATE that it answers at once. It is 0 if a timer caused it,
+// because the time since that stamp would not measure the network.
 func (p *Peer) transmitState(flags uint8, echo uint16) {
 	k := packet{kind: PacketState, flags: flags, mtu: uint16(p.cfg.MTU), stamp: stamp(p.now), echo: echo,
 		tuple: p.own(p.to)}
@@ -36,7 +37,7 @@ func (p *Peer) transmitFin() {
 	p.transmit(&packet{kind: PacketFin, attempt: p.fin.attempt, count: p.fin.sent})
 }
 
-// resend repeats what has not been answered.
+// resend sends the unanswered handshake packet or FIN again, or resends segments, and schedules the next resend.
 func (p *Peer) resend() {
 	switch p.state {
 	case Wait:

@@ -2,37 +2,37 @@ package peer
 
 import "time"
 
-// hold is how long acknowledgements wait for a message of ours to carry them, if that takes longer
-// than longAckDelay to come. Where ranks share processors, a step in which all exchange messages
-// does. An acknowledgement alone costs as much as a message, and wakes a rank that has nothing to
-// do then.
+// hold decides how long acknowledgements wait for a segment of this rank to carry them, if they wait longer than
+// longAckDelay. That is useful if ranks share processors and all of them exchange messages in each step of the program,
+// because a step then takes longer than longAckDelay. An acknowledgement without data costs as much as a message and
+// wakes a rank that has nothing to do then.
 //
-// The peer is told how long, and waits so much longer before it repeats a segment. So a lost one
-// costs more time, and nothing is held for longer than holdTrips round trips.
+// Each packet tells the peer the time, and the peer waits that much longer before it resends a segment. So recovery
+// from a loss takes longer, and no acknowledgement waits longer than holdTrips round trips. Times are on the clock of
+// Step.
 type hold struct {
-	came  time.Duration // the last segment of the peer
-	since time.Duration // the first one since the last of ours; never: none
-	gap   time.Duration // from since to the next segment of ours, of late; 0: none came in time
-	long  time.Duration // how long, as the peer was told; 0: longAckDelay at most
-	peers time.Duration // the same of the peer
-	quick time.Duration // a round trip without all time that an acknowledgement was held; smoothed
+	came  time.Duration // arrival of the last segment of the peer
+	since time.Duration // arrival of the first segment in order since this rank's last one, or never
+	gap   time.Duration // recent maximum time from since to this rank's next segment; 0 if none was in time
+	long  time.Duration // time that acknowledgements wait; 0 means at most longAckDelay
+	peers time.Duration // the peer's long, as its last acknowledgement said
+	quick time.Duration // smoothed round trip time, without the time that acknowledgements waited
 }
 
 const (
-	// mostHold bounds what a lost segment costs, and fits into the field of a packet.
+	// mostHold is the maximum of hold.long. It limits the delay after a loss and fits into the field of a packet.
 	mostHold = time.Second
-	holdUnit = 4 * time.Millisecond
-	holdMost = uint8(mostHold / holdUnit)
-	// heldUnit is that of the time that an acknowledgement was held, which is taken off a round
-	// trip.
+	holdUnit = 4 * time.Millisecond       // unit of packet.hold
+	holdMost = uint8(mostHold / holdUnit) // maximum of packet.hold
+	// heldUnit is the unit of packet.held.
 	heldUnit = 16 * time.Microsecond
-	// holdTrips is how many round trips an acknowledgement may be held. Among ranks that share
-	// processors a round trip takes a part of a step, since they read late. On a quiet network 16
-	// round trips are less than longAckDelay, and nothing changes.
+	// holdTrips is the maximum number of round trips that an acknowledgement may wait. If ranks share processors,
+	// they read late, so that a round trip takes a large part of a step. On an idle network, 16 round trips are
+	// shorter than longAckDelay, so acknowledgements wait no longer than that.
 	holdTrips = 16
 )
 
-// arrived notes a segment of the peer; next: the next in order.
+// arrived records that a segment of the peer has arrived. next is set if it is the next one in order.
 func (h *hold) arrived(now time.Duration, next bool) {
 	h.came = now
 	if next && h.since == never {
@@ -40,7 +40,7 @@ func (h *hold) arrived(now time.Duration, next bool) {
 	}
 }
 
-// leaves notes a segment of ours, which carries the acknowledgement.
+// leaves records that this rank sends a segment, which carries the acknowledgement.
 func (h *hold) leaves(now time.Duration) {
 	if h.since == never {
 		return
@@ -50,7 +50,7 @@ func (h *hold) leaves(now time.Duration) {
 	h.since = never
 }
 
-// choose says how long acknowledgements are held from now on. The packet at hand tells the peer.
+// choose sets h.long, the time that acknowledgements wait from now on. The packet that is being built tells the peer.
 func (h *hold) choose() {
 	h.long = 0
 	long := min(h.gap+h.gap/2+holdUnit-1, mostHold)
@@ -59,13 +59,13 @@ func (h *hold) choose() {
 	}
 }
 
-// held is for how long the last segment has not been acknowledged, in heldUnit.
+// held returns the time since the last segment of the peer arrived, in heldUnit, limited to the range of packet.held.
 func (h *hold) held(now time.Duration) uint16 {
 	return uint16(min((now-h.came)/heldUnit, 1<<16-1))
 }
 
-// trip is what is left of a round trip without the time that the peer has held its acknowledgement
-// on purpose. If that was late itself, answers take so long.
+// trip returns the measured time took of a round trip, less the time that the peer has delayed its acknowledgement, but
+// subtracts at most the delay h.peers that the peer has announced. held is the delay in heldUnit. trip updates h.quick.
 func (h *hold) trip(took time.Duration, held uint16) time.Duration {
 	waited := time.Duration(held) * heldUnit
 	answer := max(took-waited, 1)

@@ -1,23 +1,22 @@
 package peer
 
 const (
-	firstOpenings = 2
-	mostOpenings  = 32
+	firstOpenings = 2  // initial limit of handshakes in progress
+	mostOpenings  = 32 // maximum of the limit
 )
 
-// Openings bounds the handshakes that a rank has under way. A rank that turns to
-// a thousand others at once would otherwise drown them, and itself, in
-// repetitions. As in a window of segments (RFC 5681), one that had to be repeated
-// halves the bound, once for all that were begun before, and one that was not
-// raises it by one. The zero value is ready.
+// Openings limits the number of handshakes that a rank has in progress. Without a limit, a rank that connects to a
+// thousand others at once would overload them and itself with resends. As in a congestion window (RFC 5681), a
+// handshake without a resend raises the limit by one. A handshake with a resend halves it, but only once for all
+// handshakes that began before. The zero value is ready for use.
 type Openings struct {
-	less  int    // the bound is firstOpenings without these
-	under int    // begun and not over
-	begun uint64 // in all
-	cut   uint64 // of them, how many when the bound was halved last
+	less  int    // firstOpenings minus the current limit; may be negative
+	under int    // handshakes in progress
+	begun uint64 // total number of handshakes so far
+	cut   uint64 // value of begun when the limit was last halved
 }
 
-// Begin begins a handshake, if one more may be under way. The ticket is for End.
+// Begin records the start of a handshake and returns a ticket for End. If the limit is reached, it returns false.
 func (o *Openings) Begin() (ticket uint64, ok bool) {
 	if o.under >= firstOpenings-o.less {
 		return 0, false
@@ -27,7 +26,7 @@ func (o *Openings) Begin() (ticket uint64, ok bool) {
 	return o.begun, true
 }
 
-// End is the end of a handshake, good or bad.
+// End records that a handshake has ended, successfully or not. repeated is set if one of its packets was resent.
 func (o *Openings) End(ticket uint64, repeated bool) {
 	o.under--
 	bound := firstOpenings - o.less

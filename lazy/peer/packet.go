@@ -6,19 +6,19 @@ import (
 	"ibrun/fabric"
 )
 
-// PacketKind says what the body of a datagram is. The numbers are on the wire.
+// PacketKind is the kind of a packet, which its body depends on. Its values are sent over the network.
 type PacketKind uint8
 
 // The kinds of packet.
 const (
-	PacketState   PacketKind = iota + 1 // handshake
-	PacketReject                        // wrong epoch, or a generation that has ended
-	PacketSegment                       // a piece of a message, with an acknowledgement
-	PacketAck                           // an acknowledgement alone
-	PacketFin                           // the sender would close
-	PacketFinAck                        // closed
-	PacketFinNak                        // not now
-	packetKinds
+	PacketState   PacketKind = iota + 1 // handshake: asks for a connection or confirms it
+	PacketReject                        // answer to a packet of an older epoch or of a generation that has ended
+	PacketSegment                       // part of a message, with an acknowledgement
+	PacketAck                           // acknowledgement without data
+	PacketFin                           // asks the receiver to close the connection
+	PacketFinAck                        // answer to FIN: the connection is closed
+	PacketFinNak                        // answer to FIN: the connection stays open
+	packetKinds                         // number of kinds, plus 1
 )
 
 func (k PacketKind) String() string {
@@ -30,50 +30,50 @@ func (k PacketKind) String() string {
 
 // Flags of STATE.
 const (
-	flagHaveYou = 1 << iota // "I have your address and can receive from you"
-	flagAnswer              // "answer me"
+	flagHaveYou = 1 << iota // the sender has the address of the receiver and can receive from it
+	flagAnswer              // the sender asks for a STATE in answer
 	flagsState  = flagHaveYou | flagAnswer
 )
 
 // Flags of SEGMENT and ACK.
 const (
-	flagFirst    = 1 << iota // a message begins
-	flagLast                 // a message ends
-	flagControl              // it is for the owner, not for the application
-	flagBundle               // it is several, for the owner to take apart
+	flagFirst    = 1 << iota // the segment begins a message
+	flagLast                 // the segment ends a message
+	flagControl              // the message is a control message of the upgrade
+	flagBundle               // the message is a bundle; see CutBundled
 	flagsSegment = flagFirst | flagLast | flagControl | flagBundle
 	kindFlags    = flagControl | flagBundle
-	flagAsk      = 1 // in ACK: "answer with an ACK", for a window that is shut
+	flagAsk      = 1 // in ACK: the sender asks for an ACK in answer
 )
 
 const (
-	ring       = 64  // most segments under way, the width of the selective acknowledgement
-	leastMTU   = 512 // bytes of body that everybody takes
-	stateHead  = 8
-	segmentLen = 21 // of a SEGMENT before its payload
+	ring       = 64  // maximum number of segments in flight, and number of bits of packet.sack
+	leastMTU   = 512 // minimum of packet.mtu in bytes
+	stateHead  = 8   // bytes of a STATE before its tuple
+	segmentLen = 21  // bytes of a SEGMENT before its payload
 )
 
-// packet is any body, parsed. Only the fields of its kind count.
+// packet is the parsed body of a packet of any kind. The comment of a field lists the kinds that use it.
 type packet struct {
 	kind    PacketKind
 	flags   uint8
-	window  uint8  // STATE, SEGMENT, ACK: segments the sender of this has room for, 0 to 64
-	mtu     uint16 // STATE: bytes of body
-	stamp   uint16 // STATE: when it was sent, by its sender's clock; 1 and more
-	echo    uint16 // STATE: the stamp of the one that this answers; 0: none
-	epoch   uint16 // REJECT: the current epoch, who says so itself
-	seq     uint32 // SEGMENT
-	ack     uint32 // SEGMENT, ACK: the next segment expected
-	attempt uint32 // FIN, FINACK, FINNAK: counts from 1 in each generation
-	sack    uint64 // SEGMENT, ACK: bit i says that ack+1+i is here
-	held    uint16 // SEGMENT, ACK: since the last segment has come, in units of 16 us, or more
-	hold    uint8  // SEGMENT, ACK: how long acknowledgements may wait for a SEGMENT, in units of 4 ms; 0: 3 ms
-	count   uint64 // FIN: messages sent in this generation
-	tuple   fabric.Tuple
-	payload []byte // SEGMENT: part of the body
+	window  uint8        // STATE, SEGMENT, ACK: receive window of the sender in segments, 0 to 64
+	mtu     uint16       // STATE: maximum size in bytes of a body that the sender accepts
+	stamp   uint16       // STATE: time of sending on the sender's clock, 1 or more; see stamp
+	echo    uint16       // STATE: stamp of the STATE that this one answers, or 0
+	epoch   uint16       // REJECT: current epoch of the sender
+	seq     uint32       // SEGMENT: number of the segment in its direction
+	ack     uint32       // SEGMENT, ACK: number of the next segment that the sender expects
+	attempt uint32       // FIN, FINACK, FINNAK: number of the attempt to close, from 1 in each generation
+	sack    uint64       // SEGMENT, ACK: bit i is set if the sender has received segment ack+1+i
+	held    uint16       // SEGMENT, ACK: time since the last segment arrived, in heldUnit, or longer
+	hold    uint8        // SEGMENT, ACK: maximum delay of acknowledgements, in holdUnit; 0 means longAckDelay
+	count   uint64       // FIN: number of messages that the sender has sent in this generation
+	tuple   fabric.Tuple // STATE, REJECT: address of the sender; in REJECT its Kind may be NONE
+	payload []byte       // SEGMENT: part of a message; shares memory with the parsed body
 }
 
-// append adds the body's bytes, numbers big-endian.
+// append appends the encoded body to b. Numbers are big-endian.
 func (k *packet) append(b []byte) []byte {
 	switch k.kind {
 	case PacketState:
@@ -106,8 +106,8 @@ func (k *packet) appendAck(b []byte) []byte {
 	return append(b, k.hold, k.window, k.flags)
 }
 
-// parse reads a body. It takes no byte too many, no unknown flag and no
-// number out of its range, so what it takes encodes to the same bytes.
+// parse decodes a body. It returns false if the body has surplus bytes, an unknown flag, or a number out of its range.
+// So append encodes a parsed packet to the same bytes.
 func (k *packet) parse(kind PacketKind, b []byte) bool {
 	*k = packet{kind: kind}
 	switch kind {

@@ -7,38 +7,39 @@ import (
 	"ibrun/fabric"
 )
 
-// path is which of two networks a pair uses, if both ranks have two. The number counts the changes:
-// even, the first network; odd, the second. Each packet carries its sender's, and the larger one
-// counts, so two sides that change at once agree. Packets of the window do not belong to a network:
-// what is not acknowledged is repeated by the other one.
+// path selects one of two networks for a pair. It exists if this rank has two. Its number counts the changes of the
+// network: the pair uses the first network if the number is even, and the second one if it is odd. Each packet carries
+// the number of its sender. Both ranks use the larger number, so they agree even if both change the network at once.
+// After a change, unacknowledged segments are resent on the other network.
 //
-//	first --own port down; or silence of a peer that runs--> second
-//	second --own port up, and a probe by the first is answered, hold after the change--> first
+//	first --the first network of a rank has failed, or a running peer does not answer--> second
+//	second --the first network works, and the peer has answered a probe on it--> first
 type path struct {
-	number        uint16
-	down          bool         // our own first network
-	first, second fabric.Tuple // where the peer is; zero: not known
-	asked         bool         // the owner, for the second
-	lacks         bool         // the peer has no second
-	hold          time.Duration
-	probe         time.Duration // when the first is tried next
-	probing       bool          // it was tried since the last change
+	number        uint16        // path number: changes of the network so far
+	down          bool          // the first network of this rank does not work
+	first, second fabric.Tuple  // addresses of the peer on each network; zero if not known
+	asked         bool          // the owner has been asked for the second address and has not answered
+	lacks         bool          // the peer has no second address
+	hold          time.Duration // time on the second network before the next probe of the first one
+	probe         time.Duration // time of the next probe of the first network, on the clock of Step
+	probing       bool          // the first network was probed since the last change
 }
 
 const (
-	firstHold = 10 * time.Second // on the second network, before the first is tried again
-	// longestHold is how many times that it is doubled up to: a port that flaps must not carry the
-	// traffic back and forth.
+	firstHold = 10 * time.Second // default of Config.Hold
+	// longestHold is the maximum of path.hold as a multiple of Config.Hold. path.hold doubles with each change to
+	// the second network, so that a port that fails again and again does not move the traffic each time.
 	longestHold = 30
-	// provenSilence is how often the agent must have said that a silent peer runs before the pair
-	// changes: once may be the moment before its answer.
+	// provenSilence is the number of confirmations that a silent peer runs after which the pair changes the
+	// network. After the first one, the answer of the peer may still be on its way.
 	provenSilence = 2
 )
 
-// Secondary reports whether the pair goes by the second network.
+// Secondary reports whether the pair uses the second network.
 func (p *Peer) Secondary() bool { return p.Moves()%2 == 1 }
 
-// Addresses are where the peer is by each network; zero: not known, or not by that one.
+// Addresses returns the addresses of the peer on both networks. An address is zero if it is not known or does not
+// exist. If this rank has one network, first is the address of the peer.
 func (p *Peer) Addresses() (first, second fabric.Tuple) {
 	if !p.dual() {
 		return p.to, second
@@ -46,6 +47,7 @@ func (p *Peer) Addresses() (first, second fabric.Tuple) {
 	return p.path.first, p.path.second
 }
 
+// dual reports whether this rank has two networks.
 func (p *Peer) dual() bool { return p.path != nil }
 
 // Moves returns the number of the last change between the first and the second network that this rank knows of. If the
@@ -57,7 +59,7 @@ func (p *Peer) Moves() uint16 {
 	return p.path.number
 }
 
-// locate keeps an address of the peer, which its kind says the network of.
+// locate stores an address of the peer. If this rank has two networks, an Ethernet address belongs to the second one.
 func (p *Peer) locate(t fabric.Tuple) {
 	p.to, p.known = t, true
 	if !p.dual() {
@@ -71,7 +73,7 @@ func (p *Peer) locate(t fabric.Tuple) {
 	p.aim()
 }
 
-// nowhere forgets where the peer is.
+// nowhere forgets all addresses of the peer.
 func (p *Peer) nowhere() {
 	p.known = false
 	if a := p.path; a != nil {
@@ -79,7 +81,7 @@ func (p *Peer) nowhere() {
 	}
 }
 
-// aim chooses between the addresses that are known.
+// aim sets p.to to the known address on the network in use or, if only the other address is known, to that one.
 func (p *Peer) aim() {
 	a := p.path
 	switch none := (fabric.Tuple{}); {
@@ -90,7 +92,7 @@ func (p *Peer) aim() {
 	}
 }
 
-// wantSecond asks for the second address if it is needed and not known.
+// wantSecond asks the owner for the peer's second address if the pair needs it and it is not known.
 func (p *Peer) wantSecond() {
 	a := p.path
 	if p.Secondary() && a.second == (fabric.Tuple{}) && a.first != (fabric.Tuple{}) && !a.asked && !a.lacks {
@@ -99,12 +101,13 @@ func (p *Peer) wantSecond() {
 	}
 }
 
-// change goes to a later number.
+// change sets a higher path number, and so may change the network. If the first network of this rank is down, it uses
+// the next odd number.
 func (p *Peer) change(number uint16) {
 	before := p.Secondary()
 	p.path.number = number
 	if p.path.down && !p.Secondary() {
-		p.path.number++ // below the largest, which is odd
+		p.path.number++ // cannot overflow: the maximum is odd
 	}
 	p.path.probing = false
 	p.aim()
@@ -120,15 +123,15 @@ func (p *Peer) change(number uint16) {
 	p.hurry()
 }
 
-// turn changes the network of itself. After the largest number the pair stays on the second one.
+// turn changes to the other network. After the maximum path number, the pair stays on the second network.
 func (p *Peer) turn() {
 	if p.path.number < math.MaxUint16 {
 		p.change(p.path.number + 1)
 	}
 }
 
-// hurry lets the peer hear of us by the present network: it repeats what is not answered, or says
-// at least what has arrived.
+// hurry makes this rank send a packet on the new network soon: it schedules a resend if an answer is awaited, and an
+// acknowledgement if the connection is open.
 func (p *Peer) hurry() {
 	if p.retry.at != never && p.state != Idle && p.state != Resolving {
 		p.retry.at = p.now
@@ -138,8 +141,9 @@ func (p *Peer) hurry() {
 	}
 }
 
-// wentDown: our own first network does not work. The number is above what the peer can have chosen
-// meanwhile, so that it does not take us back there.
+// wentDown handles the failure of the first network of this rank. If the pair uses the second network already, wentDown
+// adds 2 to the path number, so that a return to the first network that the peer begins at the same time has a lower
+// one.
 func (p *Peer) wentDown() {
 	if !p.dual() || p.path.down {
 		return
@@ -153,7 +157,7 @@ func (p *Peer) wentDown() {
 	}
 }
 
-// secondFound takes the owner's answer; NONE: the peer has no second address.
+// secondFound handles the owner's answer to ResolveSecondary. The Kind of t is NONE if the peer has no second address.
 func (p *Peer) secondFound(t fabric.Tuple) {
 	if !p.dual() || !p.path.asked {
 		return
@@ -169,8 +173,8 @@ func (p *Peer) secondFound(t fabric.Tuple) {
 	}
 }
 
-// receivedBy takes what a packet of the peer says of the network: the sender's number, and by which
-// one it has come.
+// receivedBy handles the path number of a packet of the peer, and the address from that it came. If the packet has come
+// by the first network after a probe, the pair returns to that network.
 func (p *Peer) receivedBy(number uint16, from fabric.Tuple) {
 	if !p.dual() {
 		return
@@ -183,7 +187,8 @@ func (p *Peer) receivedBy(number uint16, from fabric.Tuple) {
 	}
 }
 
-// silence is the agent's word that the peer runs, which does not answer us.
+// silence is called when the agent has confirmed that the peer runs. It changes the network if the peer has not
+// answered this rank for long.
 func (p *Peer) silence() {
 	a := p.path
 	if a != nil && p.retry.silent >= askAfter && p.retry.proofs >= provenSilence && !a.lacks &&
@@ -192,7 +197,7 @@ func (p *Peer) silence() {
 	}
 }
 
-// probeAt is when the first network is to be tried.
+// probeAt returns the time at which the first network is to be probed, or never.
 func (p *Peer) probeAt() time.Duration {
 	if !p.dual() || !p.Secondary() || p.win == nil || p.path.down || p.path.first == (fabric.Tuple{}) ||
 		p.path.number == math.MaxUint16 {
@@ -201,14 +206,14 @@ func (p *Peer) probeAt() time.Duration {
 	return p.path.probe
 }
 
-// tryFirst asks the peer for an answer by the first network.
+// tryFirst probes the first network with an ACK that asks for an answer.
 func (p *Peer) tryFirst() {
 	p.path.probing, p.path.probe = true, p.now+p.path.hold
 	p.acknowledgeTo(p.path.first, flagAsk)
 }
 
-// acknowledgeTo sends an ACK beside the pair's own: it may be lost, so nothing counts as
-// acknowledged.
+// acknowledgeTo sends an ACK to an address on the network that is not in use. The ACK may be lost, so the pair still
+// sends the acknowledgement that is due on the other network.
 func (p *Peer) acknowledgeTo(to fabric.Tuple, flags uint8) {
 	w := p.win
 	owed, at, now := w.owed, w.ackAt, w.ackNow
@@ -218,7 +223,7 @@ func (p *Peer) acknowledgeTo(to fabric.Tuple, flags uint8) {
 	p.transmitTo(to, &k)
 }
 
-// answer answers an ACK that asks for it: by the network that it has come by.
+// answer answers an ACK with flagAsk, on the network by which the ACK has come.
 func (p *Peer) answer(from fabric.Tuple) {
 	if p.dual() && p.Secondary() && !from.Kind.Ethernet() && !p.path.down {
 		p.acknowledgeTo(from, 0)

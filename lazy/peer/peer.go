@@ -1,14 +1,15 @@
 // Package peer implements the protocol of a pair of ranks, as one of them runs it: the handshake, the window over
-// datagrams that may be lost, duplicated or reordered, the close of an idle connection, and the upgrade of the pair to
-// a stream and back. A Peer performs no I/O. Step takes an event and the time, and returns effects. A Peer opens no
-// socket, reads no clock, starts no goroutine and takes no lock. It does not check seals: each packet that is passed to
-// it must come from the peer.
+// datagrams that may be lost, duplicated or reordered, the close of an idle connection, and the upgrade of the pair
+// from datagrams to a stream and back. Step takes an event and the time, and returns effects. A Peer opens no socket,
+// reads no clock, starts no goroutine and takes no lock. It does not check seals: each packet that is passed to it must
+// come from the peer.
 //
-// A Peer consists of two state machines, each with its own table: the connection by datagrams, and the upgrade. Step
-// passes each event to one of them. Then it passes to the upgrade what the connection has reported.
+// A Peer consists of two state machines, each with its own table: the datagram connection, and the upgrade to a stream.
+// Step passes each event to one of them. Then it passes to the upgrade the changes of the connection and the control
+// messages that have arrived.
 //
-// A Peer must live as long as its two ranks do, because it knows which generations have been used. An idle Peer takes a
-// few hundred bytes.
+// A Peer must live as long as its two ranks do, because it knows which generations have been used. A generation is a
+// number that identifies one connection of the pair. An idle Peer takes a few hundred bytes.
 package peer
 
 import (
@@ -23,24 +24,24 @@ import (
 type Config struct {
 	Epoch     uint16        // epoch of this rank, 1 or more
 	Tuple     fabric.Tuple  // address of this rank
-	Secondary fabric.Tuple  // address of this rank for peers that cannot use Tuple; zero: none
-	Down      bool          // Tuple does not work at present
-	MTU       int           // maximum size of a packet body in bytes, 512 or more
-	Window    int           // receive window in segments, 1 to 64; 0: 64
-	Stage     int           // maximum of accepted bytes that the peer has not acknowledged; 0: 256 KiB
-	Inbox     int           // maximum of delivered bytes that the program has not received; 0: 1 MiB
-	Hold      time.Duration // time on the second network until the first is tried again; 0: 10 s
+	Secondary fabric.Tuple  // Ethernet address of this rank on its second network; zero if it has one network
+	Down      bool          // the first network, which has the address Tuple, does not work at present
+	MTU       int           // maximum size in bytes of a packet body that this rank receives, 512 or more
+	Window    int           // receive window in segments, 1 to 64; 0 means 64
+	Stage     int           // maximum number of accepted bytes that the peer has not acknowledged; 0 means 256 KiB
+	Inbox     int           // maximum number of delivered bytes not reported by Taken; 0 means 1 MiB
+	Hold      time.Duration // time on the second network until the first one is tried again; 0 means 10 s
 	Seed      uint64        // seed of the random jitter of timers
-	Floor     uint16        // lowest valid epoch of the peer; 0: all are valid
-	Scratch   *Scratch      // shared by Peers that never run at the same time; nil: not shared
+	Floor     uint16        // lowest valid epoch of the peer; 0 means any
+	Scratch   *Scratch      // shared by Peers that never run at the same time; nil means a private one
 
-	Dials  bool // this rank has the lower number: it dials streams, and the peer makes the offers
-	Always bool // every message uses a stream
-	Worth  Worth
+	Dials  bool  // this rank has the lower number: it dials streams, and the peer makes the offers
+	Always bool  // every message uses a stream if one can be opened
+	Worth  Worth // amount of data that moves the pair to a stream
 }
 
-// Peer is the state of one pair. The zero value is not ready; see New. After each Step, these invariants hold, and
-// those of upgrade, which continue the numbers:
+// Peer is the state of one pair of ranks, at one of them. New returns a Peer that is ready for use. After each Step,
+// these invariants and those of upgrade hold. A number in the comment of a field refers to an invariant.
 //
 //  1. There is a window exactly while the connection is open: in Up and Closing.
 //  2. The address of the peer is known in Wait and all later states.
@@ -55,52 +56,52 @@ type Peer struct {
 
 	cfg   Config
 	now   time.Duration
-	armed time.Duration // the timer that is set; never: none
+	armed time.Duration // time for which the timer is set, or never
 	seed  uint64
 
 	state State
-	warm  bool         // 3: a connection is wanted although no message is staged
-	known bool         // 2: to is an address of the peer
-	asked bool         // a question to the agent has not been answered
-	epoch uint16       // the peer's epoch; 0: not known
-	gen   uint32       // last generation of this pair of epochs
+	warm  bool         // a connection is wanted although no message is staged; 3
+	known bool         // to is an address of the peer; 2
+	asked bool         // the agent has not answered the last question about the peer
+	epoch uint16       // the peer's epoch, or 0 if it is not known
+	gen   uint32       // last generation of the pair with the current epochs; 0 before the first one
 	to    fabric.Tuple // address of the peer
-	mtu   int          // maximum size of a packet body in bytes, the lower of both sides
+	mtu   int          // maximum size in bytes of a packet body for both ranks; 0 until the peer's is known
 	room  uint8        // initial window of the peer, in segments
 
-	path         *path // 6; nil if this rank has one network
-	retry        retry // 4
+	path         *path // network in use; nil if this rank has one network; 6
+	retry        retry // timer of the next resend; 4
 	fin          closing
-	queue        queue
-	unackedBytes int     // 5: bytes of accepted messages that the peer has not acknowledged
-	pending      int     // 5: accepted messages that the peer has not acknowledged
-	untaken      int     // bytes of delivered messages that the program has not received
-	win          *window // 1
+	queue        queue   // messages that are not completely in segments
+	unackedBytes int     // bytes of accepted messages that the peer has not acknowledged; 5
+	pending      int     // number of these messages; 5
+	untaken      int     // bytes of delivered messages for which Taken has not been passed
+	win          *window // nil unless the connection is open; 1
 
 	counts  Counts
 	scratch *Scratch
-	trace   func(any) // in tests, gets each row that is applied, and each received control message as news
+	trace   func(any) // in tests, called with each row that is applied and with each received control message
 }
 
-// closing is the state of the close of the current generation.
+// closing holds the state of closing the current generation. All numbers count from the start of the generation.
 type closing struct {
-	attempt  uint32 // number of the last attempt of this rank to close
-	decided  uint32 // number of the peer's last attempt that this rank has answered
-	granted  bool   // that attempt was granted
-	sent     uint64 // messages of this rank that have gone into segments
-	received uint64 // messages of the peer that were delivered
+	attempt  uint32 // number of the last FIN of this rank; resent FINs keep their number
+	decided  uint32 // number of the peer's last FIN that this rank has decided on
+	granted  bool   // the decision was to close
+	sent     uint64 // messages of this rank whose last segment has been sent
+	received uint64 // messages of the peer that have arrived completely, with control messages
 }
 
-// Counts are totals since New.
+// Counts contains totals since New.
 type Counts struct {
-	Malformed uint64 // packets that were ignored because they do not parse
+	Malformed uint64 // packets and segments that were ignored because they are malformed
 	Doubled   uint64 // segments that were received more than once
 	Resent    uint64 // segments that were sent again
 	Repeated  uint64 // handshake packets that were sent again
 	TimedOut  uint64 // times that the oldest segment was not acknowledged in time
 }
 
-// messageCost is the number of bytes that a message takes of Config.Stage in addition to its length.
+// messageCost is the number of bytes by which a message counts toward Config.Stage in addition to its length.
 const messageCost = 64
 
 // New returns a Peer in the state Idle.
@@ -134,10 +135,11 @@ func (p *Peer) State() State { return p.state }
 // Epoch returns the epoch of the peer, or 0 if it is not known.
 func (p *Peer) Epoch() uint16 { return p.epoch }
 
-// Address returns the address of the peer. It is known in Wait and all later states.
+// Address returns the address of the peer on the network in use. It is known in Wait and all later states.
 func (p *Peer) Address() fabric.Tuple { return p.to }
 
-// Unacked returns the number of messages that were accepted and are neither acknowledged nor reported lost.
+// Unacked returns the number of messages, including control messages, that were accepted and are neither acknowledged
+// nor reported as lost.
 func (p *Peer) Unacked() int { return p.pending }
 
 // Room returns the length in bytes of the longest message that may be sent now. If it is negative, no message
@@ -162,8 +164,8 @@ func (p *Peer) Counts() Counts { return p.counts }
 // which never decreases. The slice is valid until the next Step of any Peer with the same Scratch.
 //
 // The connection or the upgrade handles the event. Then the upgrade handles what the connection has reported meanwhile,
-// in that order. Control messages of the upgrade are staged after all other messages. At the end, the connection sends
-// as much as it can.
+// in that order. Control messages are staged after all messages that were accepted earlier. At the end, the connection
+// sends as much as it can.
 func (p *Peer) Step(now time.Duration, ev Event) []Effect {
 	s := p.scratch
 	p.now = now
@@ -182,8 +184,8 @@ func (p *Peer) Step(now time.Duration, ev Event) []Effect {
 	p.arm()
 	effects := s.effects
 	if ev.Kind == Tick && p.pending == 0 {
-		// Release the memory that a burst has needed. The effects of this step still refer to it. A Tick follows the
-		// last packet of a burst, because the timer is set for packets to repeat and to acknowledge.
+		// Release the memory that a burst has needed. The effects of this step still refer to it. A Tick
+		// follows the last packet of a burst, because the timer is set for resends and acknowledgements.
 		p.queue = queue{}
 		s.effects, s.news, s.bytes = nil, nil, nil
 	}
@@ -241,7 +243,7 @@ func (p *Peer) handle(ev Event) {
 	}
 }
 
-// follow does what results from the state of the connection rather than from the event.
+// follow connects if messages are staged or a connection is wanted, and sends what an open connection can send.
 func (p *Peer) follow() {
 	if p.state == Idle && (p.warm || p.pending > 0) {
 		p.apply(p.want(), &cue{})
@@ -257,7 +259,6 @@ func (p *Peer) follow() {
 	}
 }
 
-// isOpen reports whether the connection is open.
 func (p *Peer) isOpen() bool { return p.state == Up || p.state == Closing }
 
 func (p *Peer) want() input {
@@ -279,10 +280,10 @@ func (p *Peer) send(m message) {
 
 func (p *Peer) rest() {
 	if p.pending > 0 {
-		return // a message of the peer may be half-way: it may have died there, and FIN finds out
+		return // a partly received message is not checked: the peer refuses FIN while it sends
 	}
 	if p.state == Up && p.win.owed > 0 {
-		p.acknowledge(0) // without this acknowledgement, the peer would have to refuse the FIN
+		p.acknowledge(0) // the peer refuses FIN while its messages are not acknowledged
 	}
 	p.apply(inRest, &cue{})
 }

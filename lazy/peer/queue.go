@@ -1,5 +1,6 @@
 package peer
 
+// message is a staged message, bundle or control message.
 type message struct {
 	body []byte
 	kind uint8 // one of kindFlags, or 0
@@ -36,7 +37,8 @@ func (q *queue) pop() {
 	}
 }
 
-// cutOff removes the next segment of at most size bytes from the first message. whole is the length of that message.
+// cutOff removes the next segment of at most size bytes from the first message. flags are those of the segment, and
+// whole is the length of the message in bytes.
 func (q *queue) cutOff(size int) (payload []byte, flags uint8, whole int) {
 	m := &q.list[q.head]
 	whole = len(m.body)
@@ -54,7 +56,8 @@ func (q *queue) cutOff(size int) (payload []byte, flags uint8, whole int) {
 	return payload, flags, whole
 }
 
-// loseBegun drops each unacknowledged message of which a segment has been sent, and returns their number.
+// loseBegun removes from the counts and from the queue each unacknowledged message of which a segment has been sent. It
+// returns their number. The caller drops the window.
 func (p *Peer) loseBegun() (lost int) {
 	if w := p.win; w != nil {
 		for seq := w.una; seq != w.next; seq++ {
@@ -73,8 +76,8 @@ func (p *Peer) loseBegun() (lost int) {
 	return lost
 }
 
-// drop ends a connection. It reports as lost the messages of which a segment has been sent, because they may or may not
-// have arrived. The other staged messages are sent in the next generation.
+// drop ends the connection or the handshake. It reports as lost the messages of which a segment has been sent, because
+// they may or may not have arrived. The other staged messages are sent in the next generation.
 func (p *Peer) drop(cause Cause) {
 	if p.state == Resolving {
 		return // there is no connection

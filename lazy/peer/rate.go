@@ -5,23 +5,24 @@ import (
 	"time"
 )
 
-// rate is what the way carries, as the acknowledgements show: the segments that arrived between the
-// last arrival before one was sent and its own, over that time (as in
-// draft-cheng-iccrg-delivery-rate). That time is a round trip at least, so what a single
-// acknowledgement brings at once does not count for more than the round trip has carried.
+// rate estimates how many segments per second reach the peer (draft-cheng-iccrg-delivery-rate). A sample counts the
+// segments whose arrival became known between two times, and divides by that time: from the last known arrival before a
+// segment was sent, to the acknowledgement of that segment. That is at least a round trip, so an acknowledgement of
+// many segments at once does not give too high a rate.
 type rate struct {
-	arrived uint32        // segments that the peer has
-	at      time.Duration // when the last of them was known to be there, or when sending began after a rest
-	best    [2]uint64     // segments in a second, the highest of late: now, and in the time before
-	turned  time.Duration // when now began
-	least   time.Duration // the shortest round trip; 0: none was measured
+	arrived uint32        // number of segments that the peer has received; may wrap
+	at      time.Duration // time when the last arrival became known, or when sending began after a pause
+	best    [2]uint64     // maximum of segments per second in the current and the previous period
+	turned  time.Duration // start of the current period
+	least   time.Duration // shortest measured round trip; 0 if none was measured
 }
 
-// Of late is one to two times so many round trips. Losses in each of them do not make the way
-// slower.
+// rateTrips is the length of a period of rate.best in round trips. A period is long enough to contain round trips
+// without losses, so losses do not lower the estimate.
 const rateTrips = 10
 
-// sample takes a segment that has arrived, and was sent once.
+// sample updates the estimate with a segment that has arrived and was sent only once. s is its transmission, and srtt
+// the smoothed round trip time.
 func (r *rate) sample(now, srtt time.Duration, s *sending) {
 	if trip := max(now-s.at, 1); r.least == 0 || trip < r.least {
 		r.least = trip
@@ -34,7 +35,8 @@ func (r *rate) sample(now, srtt time.Duration, s *sending) {
 	}
 }
 
-// product is the bandwidth times the delay, in segments: what fills the way, and no queue on it.
+// product returns the bandwidth-delay product in segments: the number in flight that uses the bandwidth without a
+// queue.
 func (r *rate) product() int {
 	return int(math.Round(float64(max(r.best[0], r.best[1])) * r.least.Seconds()))
 }
