@@ -25,12 +25,13 @@ const ControlFD = 3
 
 // control is the agent's end of the connection to a rank, to one of its programs, to a client of a port, or to a member
 // of a session. A reader goroutine reports the received data to events. Data for the other end is sent at once. If the
-// other end does not accept all of it, or if a descriptor goes with it, a writer goroutine sends it from a queue. The
-// core limits the number of its questions and answers, and so the length of the queue.
+// other end does not accept all of it, or if a descriptor goes with it, a writer goroutine sends it from a queue. For a
+// client of a port, awaitRoom limits the length of the queue. For a rank or a member, only the number of messages from
+// the core and of answers to PMI requests limits it.
 //
-// All processes that a rank starts inherit its descriptor. PMI words are sent over this descriptor as they are. A
-// program of package ibrun sends Hello over it, with a socket of its own for all further messages. So the next program
-// does not receive data that an earlier program has left half read.
+// All processes that a rank starts inherit its descriptor ControlFD. PMI words are sent over this descriptor without an
+// envelope. A program of package ibrun sends Hello over it, with a socket of its own for all further messages. So the
+// next program does not receive data that an earlier program has left half read.
 type control struct {
 	noun   string   // "rank" or "member" (of a session), for warnings
 	rank   job.Slot // number of the member, if noun is "member"
@@ -109,7 +110,7 @@ func (d *control) serve(read func()) {
 // open.
 const lastWords = 100 * time.Millisecond
 
-// drain reads and reports the data that a dead rank has sent, so that all of it is reported before the end of the rank.
+// drain reads and reports the data that a dead rank or member has sent, so that all of it is reported before its end.
 // It returns when the reader goroutines have ended, at the end of the data or about lastWords later.
 func (d *control) drain() {
 	d.mu.Lock()
@@ -138,7 +139,7 @@ func (d *control) joined() *control {
 
 // read is the reader goroutine of a rank's descriptor. Data that comes with a file descriptor is Hello, and the file
 // descriptor is the program's own socket. Other data is PMI if the first data of the rank came without a file
-// descriptor and begins with a letter.
+// descriptor and begins with a letter. read warns the user of any other data, once.
 func (d *control) read() {
 	defer close(d.ended)
 	in := &mouth{socket: d.file}
@@ -174,9 +175,9 @@ func (d *control) read() {
 	}
 }
 
-// admit lets the program at the other end of f join the job, or sends it the reason why not. Two programs of a rank
-// cannot be joined at a time, because all peers would take them for one. A program can follow another only if that has
-// sent Finalize, because peers may still wait for it otherwise.
+// admit lets the program at the other end of f join the job, or sends it the reason why not. A rank can have one joined
+// program at a time, because its peers cannot tell two programs apart. A program can follow another one only if that
+// has sent Finalize, because peers may still wait for it otherwise.
 func (d *control) admit(f *os.File, speaksPMI bool) {
 	p := newControl(d.rank, d.events)
 	p.file, p.ended = f, make(chan struct{})
