@@ -10,7 +10,7 @@ import (
 	"ibrun/internal/job"
 )
 
-// askDaemons opens an order for the daemons that a caller has asked for, or refuses it.
+// askDaemons opens an order for the daemons that a caller of the root has asked for, or refuses the request.
 func (t *Tools) askDaemons(ev DaemonsAsked) {
 	if !t.mayOrder(ev.ID) {
 		return
@@ -31,7 +31,7 @@ func (t *Tools) askDaemons(ev DaemonsAsked) {
 	t.order(m)
 }
 
-// askSession opens an order for the session that a caller has asked for, or refuses it.
+// askSession opens an order for the session that a caller of the root has asked for, or refuses the request.
 func (t *Tools) askSession(ev SessionAsked) {
 	if !t.mayOrder(ev.ID) {
 		return
@@ -47,11 +47,12 @@ func (t *Tools) askSession(ev SessionAsked) {
 		Argv: rankwire.NewStrings(ev.Argv...), Env: rankwire.NewStrings(ev.Env...), Credit: callerCredit})
 }
 
+// refuse tells the caller that has asked with the given ticket why it gets no daemons.
 func (t *Tools) refuse(ticket uint32, why string) {
 	t.do(DaemonsOver{DaemonsEnded: wire.DaemonsEnded{ID: ticket}, Refused: why})
 }
 
-// mayOrder reports whether a caller can have daemons now. If not, it sends the reason to the caller.
+// mayOrder reports whether the caller with the given ticket can have daemons now. If not, it refuses the request.
 func (t *Tools) mayOrder(ticket uint32) bool {
 	switch {
 	case !t.at.Running:
@@ -64,14 +65,15 @@ func (t *Tools) mayOrder(ticket uint32) bool {
 	return false
 }
 
-// ticketed returns the ID for a new order of the caller with the given ticket.
+// ticketed returns the ID for a new order, and records the ticket for it. A ticket is the number that the driver has
+// chosen for the request of a caller. IDs of orders are numbers from 1, which the root chooses.
 func (t *Tools) ticketed(ticket uint32) uint32 {
 	id := t.newest + 1
 	t.tickets[id] = ticket
 	return id
 }
 
-// nodes yields the index and the host of each node of the job, child by child.
+// nodes yields the index and the host of each node of the job, child by child. It is called at the root.
 func (t *Tools) nodes(yield func(job.NodeIndex, string) bool) {
 	for l := range subtree.Link(t.below.Children()) {
 		for _, p := range t.below.Parts(l) {
@@ -84,8 +86,8 @@ func (t *Tools) nodes(yield func(job.NodeIndex, string) bool) {
 	}
 }
 
-// nodesOf returns the nodes of the job that have the given hosts. If the job lacks one of the hosts, missing is its
-// name.
+// nodesOf returns the nodes of the job that have the given host names. If no node has one of these names, missing is
+// that name. Otherwise missing is empty.
 func (t *Tools) nodesOf(hosts []string) (nodes wire.NodeSpans, missing string) {
 	found := map[string]bool{}
 	for _, h := range hosts {
@@ -115,9 +117,10 @@ func (t *Tools) nodesOf(hosts []string) (nodes wire.NodeSpans, missing string) {
 	return wire.NewNodeSpans(spans...), ""
 }
 
-// placeMembers returns the number of session members on each node and, in the order of member numbers, on each host. If
-// the members cannot be placed, why is the reason. If asked is empty, all nodes of the job have members: one each, or
-// one for each rank if perRank is set.
+// placeMembers places the members of a session on the hosts in asked, or on all nodes of the job if asked is empty. A
+// node has as many members as asked says, or 1 if asked is empty. If perRank is set, it has one for each of its ranks
+// instead. spans lists the numbers of members by node, and on lists them by host, both in the order of member numbers.
+// If the members cannot be placed, why is the reason.
 func (t *Tools) placeMembers(asked []MembersOn, perRank bool) (spans []wire.MemberSpan, on []MembersOn, why string) {
 	want, found := map[string]uint32{}, map[string]bool{}
 	for _, a := range asked {

@@ -5,19 +5,21 @@ import (
 	"ibrun/bootstrap/wire"
 )
 
-// InputCredit is the maximum number of bytes of standard input that are in transit from a caller to its daemon, which
-// runs beside one rank (docs/dev/decisions/0026-gdb-pipe-overview.md). The limit covers the whole route, so no agent on
-// it buffers more.
+// InputCredit is the maximum number of bytes of standard input that a caller has sent and its daemon has not read yet.
+// The daemon runs beside one rank (docs/dev/decisions/0026-gdb-pipe-overview.md). The limit holds for the whole route
+// through the tree, so no agent on it buffers more.
 const InputCredit = 256 << 10
 
-// input is the state of standard input for the only daemon of an order.
+// input is the state, at this agent, of the standard input that a caller sends to the only daemon of its order.
 type input struct {
-	reads bool // the daemon of the order reads input
-	sent  int  // bytes that this agent has passed on and the daemon has not read yet
+	reads bool // the order is for a daemon that reads input
+	sent  int  // bytes that this agent has passed on and for which no credit has come back yet
 	deaf  bool // the daemon runs on this node and has stopped reading
 }
 
-// feed passes input on towards the daemon. It drops the input if the daemon has ended or has stopped reading.
+// feed passes input of the caller on to the daemon of this node, or to the child that has the daemon. If the daemon has
+// stopped reading, feed drops the input and returns the credit for it. If the daemon has ended, it only drops the
+// input.
 func (t *Tools) feed(o *order, in wire.Stdin) {
 	switch {
 	case o == nil || !o.input.reads:
@@ -41,8 +43,8 @@ func (t *Tools) inputRead(o *order, n int) {
 	}
 }
 
-// inputClosed records that the daemon of this node has stopped reading. It returns the credit for unread input, so that
-// the caller does not block.
+// inputClosed records that the daemon of this node has stopped reading. It returns the credit for all unread input, so
+// that the caller does not wait for it.
 func (t *Tools) inputClosed(o *order) {
 	if o != nil && o.input.reads && !o.input.deaf {
 		o.input.deaf = true
@@ -51,7 +53,8 @@ func (t *Tools) inputClosed(o *order) {
 	}
 }
 
-// inputReadBelow records that the daemon in the subtree of child l has read n bytes of input.
+// inputReadBelow handles credit for n bytes of input from child l. The daemon in its subtree has read them, or they
+// were dropped.
 func (t *Tools) inputReadBelow(o *order, l subtree.Link, n int) {
 	if o != nil && o.child(l) >= 0 {
 		o.input.sent -= n
@@ -59,7 +62,7 @@ func (t *Tools) inputReadBelow(o *order, l subtree.Link, n int) {
 	}
 }
 
-// inputTaken grants the caller credit for n more bytes of input.
+// inputTaken returns credit for n bytes of input to the caller: directly at the root, otherwise over the parent.
 func (t *Tools) inputTaken(o *order, n int) {
 	switch {
 	case n == 0 || o.mute:

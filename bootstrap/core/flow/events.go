@@ -7,10 +7,10 @@ import (
 	"ibrun/internal/job"
 )
 
-// DaemonsAsked is a caller's order for daemons, at the root: one on each node of Hosts, or, if PerRank is set, one
-// beside each rank on these nodes. If Input is not ReadsNothing, the order is for one daemon, which runs beside the
-// rank OfRank and reads what the caller sends. The driver chooses ID, which is not 0. The core answers with any number
-// of DaemonsPrinted and one DaemonsOver.
+// DaemonsAsked is the request of a caller of the root for daemons: one on each node of Hosts, or, if PerRank is set,
+// one beside each rank on these nodes. If Input is not ReadsNothing, the request is for one daemon only, which runs
+// beside the rank OfRank and reads what the caller sends. Then PerRank and Hosts are ignored. The driver chooses ID,
+// which is not 0. The core answers with any number of DaemonsPrinted and one DaemonsOver.
 type DaemonsAsked struct {
 	ID      uint32
 	PerRank bool
@@ -19,40 +19,42 @@ type DaemonsAsked struct {
 
 	Input  wire.DaemonInputKind // if this is ReadsNothing, OfRank and Window are ignored
 	OfRank job.Slot
-	Window job.Window
+	Window job.Window // size of the caller's terminal, if the daemon gets a terminal
 }
 
-// DaemonsTaken says that a caller has read N bytes of the output of its daemons.
+// DaemonsTaken says that N bytes of daemon output were sent to the caller whose request has the ID.
 type DaemonsTaken struct{ ID, N uint32 }
 
-// DaemonsLeft says that a caller has disconnected. Its daemons are killed.
+// DaemonsLeft says that the caller whose request has the ID has disconnected. Its daemons are killed.
 type DaemonsLeft struct{ ID uint32 }
 
-// DaemonsKept lets the daemons of a caller outlive its connection. Their output is dropped from now on.
+// DaemonsKept says that the daemons of the request ID continue to run after their caller has disconnected. Their output
+// is dropped from now on.
 type DaemonsKept struct{ ID uint32 }
 
-// DaemonOutput is output of a daemon of this node. The driver reads no more of the same stream before ResumeDaemon.
+// DaemonOutput is a chunk of output of a daemon of this node. Its ID is that of the order. The driver reads no more of
+// the same stream before ResumeDaemon.
 type DaemonOutput struct{ wire.DaemonOutput }
 
-// DaemonExited says that a daemon of this node has ended, or that it could not be started. Cause is then the reason. No
-// output of the daemon follows.
+// DaemonExited says that a daemon of this node has ended or could not be started. No output of it follows. ID is that
+// of the order. Number is the index of the node, the slot of the daemon's rank, or the number of the session member.
 type DaemonExited struct {
 	ID, Number uint32
 	Status     job.Status
-	Cause      string
+	Cause      string // reason why the daemon could not be started; empty if it was started
 }
 
-// DaemonFed is input that a caller sends to its daemon. The caller may send InputCredit bytes at first, and more when
-// SessionRoom grants them.
+// DaemonFed is input from the caller with the request ID for its daemon. The caller may send InputCredit bytes at
+// first, and more when SessionRoom grants them.
 type DaemonFed struct {
 	ID uint32
 	wire.Stdin
 }
 
-// DaemonInputRead says that the daemon of an order has read N bytes of input.
+// DaemonInputRead says that the daemon of the order ID, which runs on this node, has read N bytes of input.
 type DaemonInputRead struct{ ID, N uint32 }
 
-// DaemonInputClosed says that the daemon of an order has stopped reading input.
+// DaemonInputClosed says that the daemon of the order ID, which runs on this node, has stopped reading input.
 type DaemonInputClosed struct{ ID uint32 }
 
 // MembersOn is a host and the number of session members on it.
@@ -61,28 +63,28 @@ type MembersOn struct {
 	Count uint32
 }
 
-// SessionAsked is a caller's order for a session, at the root. The driver chooses ID as for DaemonsAsked. The core
-// answers with SessionOpened first, unless it refuses the order, and with one DaemonsOver at the end.
+// SessionAsked is the request of a caller of the root for a session. The driver chooses ID, as for DaemonsAsked. The
+// core answers with SessionOpened first, unless it refuses the request. The last answer is one DaemonsOver.
 type SessionAsked struct {
 	ID      uint32
-	On      []MembersOn // if this is empty, all nodes of the job have members, one each
-	PerRank bool        // one member beside each rank on these hosts; the counts in On are ignored
+	On      []MembersOn // hosts with members; if it is empty, each node of the job has one member
+	PerRank bool        // each of these hosts has one member beside each of its ranks, and the counts in On are ignored
 	Argv    []string
-	Env     []string
+	Env     []string // NAME=VALUE, added to the environment of the job's program
 }
 
-// SessionSent carries data from a caller to member 0. The caller may send data of the cost rankwire.ToolCredit at
-// first, and more when SessionRoom grants it.
+// SessionSent carries data from the caller of the session ID to member 0. At first, the caller may send data whose
+// costs (rankwire.ToolPiece.Cost) add up to rankwire.ToolCredit bytes. SessionRoom allows it to send more.
 type SessionSent struct {
 	ID   uint32
 	Data rankwire.ToolPiece
 }
 
-// SessionTaken says that the caller of the session ID has received messages from member 0, or that its client side has
-// dropped them. N is the sum of their costs in bytes (rankwire.ToolPiece.Cost).
+// SessionTaken says that data of SessionReceived was sent to the caller of the session ID, or was dropped because the
+// caller has gone. N is the cost of this data in bytes (rankwire.ToolPiece.Cost), for which member 0 gets new credit.
 type SessionTaken struct{ ID, N uint32 }
 
-// MemberFrame is a message of a member of this node.
+// MemberFrame is a message of a member that runs on this node. ID is that of the session's order.
 type MemberFrame struct {
 	ID     uint32
 	Member job.Slot
@@ -103,68 +105,73 @@ func (SessionSent) IsEvent()       {}
 func (SessionTaken) IsEvent()      {}
 func (MemberFrame) IsEvent()       {}
 
-// StartDaemons starts daemons on this node. The driver answers with one DaemonExited for each.
+// StartDaemons starts the daemons of the order ID on this node. The driver reports DaemonExited once for each of them.
 type StartDaemons struct {
 	ID      uint32
 	PerRank bool
 	Argv    []string
-	Number  uint32     // number of the daemon, if it is the only one on this node
-	Place   uint32     // number of nodes of the order before this node
-	Ranks   []job.Slot // running ranks of this node, or the rank of a daemon that reads input
+	Number  uint32     // index of this node, which is the daemon's number if the node has only one daemon
+	Place   uint32     // number of nodes of the order with a smaller index than this node
+	Ranks   []job.Slot // running ranks of this node; if Input is not ReadsNothing, only that beside which the daemon runs
 	Input   wire.DaemonInputKind
-	Window  job.Window
+	Window  job.Window // as in DaemonsAsked
 
-	// For a session, Count members are started on this node, with numbers from First on.
-	First job.Slot
-	Count uint32
-	Size  uint32 // number of all members; 0 if this is no session
-	Env   []string
+	// The following fields are zero unless the daemons are members of a session.
+	First job.Slot // number of the first member on this node
+	Count uint32   // number of members on this node
+	Size  uint32   // number of members of the session
+	Env   []string // as in SessionAsked
 }
 
-// KillDaemons kills the daemons of an order on this node, and all processes that they have started.
+// KillDaemons kills the daemons of the order ID on this node, and all processes that they have started.
 type KillDaemons struct{ ID uint32 }
 
-// ResumeDaemon lets the driver read more output of one stream of a daemon.
+// ResumeDaemon lets the driver read the next chunk of DaemonOutput from one stream of a daemon.
 type ResumeDaemon struct {
 	ID, Number uint32
 	Stream     uint8
 }
 
-// FeedDaemon passes input to the daemon of an order. The driver answers with DaemonInputRead or DaemonInputClosed.
+// FeedDaemon passes input to the only daemon of the order ID. The driver reports what the daemon reads by
+// DaemonInputRead, and DaemonInputClosed when it stops reading.
 type FeedDaemon struct {
 	ID uint32
 	wire.Stdin
 }
 
-// DaemonsPrinted is daemon output for a caller. The driver answers with DaemonsTaken.
+// DaemonsPrinted is daemon output for a caller. Its ID is that of the caller's request. The driver answers with
+// DaemonsTaken.
 type DaemonsPrinted struct{ wire.DaemonOutput }
 
-// DaemonsOver tells a caller how its daemons have ended. If the order was refused, Refused is the reason.
+// DaemonsOver tells a caller how its daemons have ended. Its ID is that of the caller's request. If the request was
+// refused, Refused is the reason. Otherwise it is empty.
 type DaemonsOver struct {
 	wire.DaemonsEnded
 	Refused string
 }
 
-// TellMember sends a message to a member of this node.
+// TellMember sends a message to a member that runs on this node. ID is that of the session's order.
 type TellMember struct {
 	ID     uint32
 	Member job.Slot
 	Msg    frame.Message
 }
 
-// SessionOpened tells a caller the hosts of its session's members, in the order of the member numbers.
+// SessionOpened tells a caller on which hosts the members of its session run, in the order of their numbers. ID is that
+// of the caller's request.
 type SessionOpened struct {
 	ID uint32
 	On []MembersOn
 }
 
-// SessionReceived carries data from member 0 to a caller. The driver answers with SessionTaken.
+// SessionReceived carries data from member 0 to the caller of the session ID. The driver answers with SessionTaken.
 type SessionReceived struct {
 	ID   uint32
 	Data rankwire.ToolPiece
 }
 
-// SessionRoom grants a caller credit: N more bytes of input for its daemon, or data for member 0 of the cost N.
+// SessionRoom grants credit to the caller with the request ID. It may send N more bytes of input for its daemon, or, in
+// a session, data for member 0 with a cost of N more bytes (rankwire.ToolPiece.Cost).
 type SessionRoom struct{ ID, N uint32 }
 
 // Violation asks the core to close the link to the parent, because Msg from the parent is invalid. Rule is the reason.

@@ -16,8 +16,9 @@ const (
 	ofAnother       = "of another's"
 )
 
-// ChildLie returns the reason to reject a message of child l, or "" if the message is valid. has reports whether the
-// child's subtree has the node or rank that a daemon is numbered by. It is not called for members of a session.
+// ChildLie returns the reason to reject a message of child l, or "" if the message is valid. The number of a daemon is
+// the index of its node or the slot of its rank, and has reports whether the child's subtree has this node or rank. has
+// is not called for members of a session.
 func (t *Tools) ChildLie(l subtree.Link, m frame.Message, has func(number uint32) bool) string {
 	switch m := m.(type) {
 	case wire.DaemonOutput:
@@ -40,7 +41,8 @@ func (t *Tools) ChildLie(l subtree.Link, m frame.Message, has func(number uint32
 	return ""
 }
 
-// unknown returns a reason to reject a message if its order has not come yet, or "" otherwise.
+// unknown returns a reason to reject a message of a child about the order id if no such order has come. Otherwise it
+// returns "".
 func (t *Tools) unknown(id uint32) string {
 	if id > t.newest {
 		return notOrdered
@@ -48,8 +50,8 @@ func (t *Tools) unknown(id uint32) string {
 	return ""
 }
 
-// owns reports whether the daemon with the given number is in the subtree of child l. In a session, the number is that
-// of a member. Otherwise it is that of a node or a rank, and has decides.
+// owns reports whether the daemon of the order id with the given number is in the subtree of child l. If the order is
+// for a session, the number is that of a member. Otherwise has decides, as in ChildLie.
 func (t *Tools) owns(l subtree.Link, id, number uint32, has func(number uint32) bool) bool {
 	if o := t.find(id); o != nil && o.session != nil {
 		at, below := o.session.below.Child(job.Slot(number))
@@ -93,8 +95,8 @@ func (t *Tools) endsLie(l subtree.Link, m wire.DaemonsEnded, has func(number uin
 	return ""
 }
 
-// collectLie returns the reason to reject a child's message for a collective, or "" if the message is valid. It accepts
-// messages for sessions that have ended, because they may have been in transit.
+// collectLie returns the reason to reject the message by which child l joins a collective, or "" if it is valid. It
+// accepts messages for sessions that have ended, because the child may have sent them before.
 func (t *Tools) collectLie(l subtree.Link, m wire.SessionCollect) string {
 	o := t.find(m.ID)
 	switch {
@@ -146,6 +148,7 @@ func (t *Tools) ParentLie(m frame.Message) string {
 	return ""
 }
 
+// newLie returns lie if no order with the given ID has come from the parent, or "" otherwise.
 func (t *Tools) newLie(id uint32, lie string) string {
 	if t.isNew(id) {
 		return lie
@@ -153,7 +156,7 @@ func (t *Tools) newLie(id uint32, lie string) string {
 	return ""
 }
 
-// isNew reports whether no order with the given ID has come. It also looks at the orders in t.held.
+// isNew reports whether no order with the given ID has come from the parent. Orders in t.held have come.
 func (t *Tools) isNew(id uint32) bool {
 	return id > t.newest && !slices.ContainsFunc(t.held, func(m frame.Message) bool {
 		switch m := m.(type) {
@@ -166,7 +169,7 @@ func (t *Tools) isNew(id uint32) bool {
 	})
 }
 
-// hasNodes reports whether the job has all nodes of asked, whose spans are in ascending order.
+// hasNodes reports whether the job has all nodes of asked. The spans of asked must be in ascending order.
 func (t *Tools) hasNodes(asked wire.NodeSpans) bool {
 	end := job.NodeIndex(0)
 	for s := range asked.All() {
@@ -175,8 +178,8 @@ func (t *Tools) hasNodes(asked wire.NodeSpans) bool {
 	return uint32(end) <= t.below.Layout.Nodes()
 }
 
-// reachesItsRank reports whether an order for a daemon that reads input is for the node of the daemon's rank. It
-// returns true for all other orders.
+// reachesItsRank reports whether m is for exactly one node, which has the rank m.OfRank. It returns true for orders
+// whose daemons read no input.
 func (t *Tools) reachesItsRank(m wire.Daemons) bool {
 	if m.Input == wire.ReadsNothing {
 		return true
@@ -187,15 +190,15 @@ func (t *Tools) reachesItsRank(m wire.Daemons) bool {
 	return false
 }
 
-// besideRanks reports whether each node of a session has as many members as ranks, if there is one member beside each
-// rank. The job must have all nodes of m. Nodes outside this agent's subtree are checked, too, because agents below
-// check all nodes of the session.
+// besideRanks reports whether each node of m has as many members as ranks. It returns true if m.PerRank is not set,
+// because the numbers need not be equal then. The job must have all nodes of m. Nodes outside this agent's subtree are
+// checked, too: otherwise a child, which checks all nodes, could reject an order that this agent has passed on.
 func (t *Tools) besideRanks(m wire.Session) bool {
 	if !m.PerRank {
 		return true
 	}
 	shares, k, end := slices.Collect(t.below.Layout.Shares()), -1, job.NodeIndex(0)
-	for s := range m.Members.All() { // within one share each, because Layout joins adjacent equal shares
+	for s := range m.Members.All() { // each span must be within one share, because Layout joins adjacent equal shares
 		for end <= s.Nodes.First {
 			k++
 			end += job.NodeIndex(shares[k].Nodes)

@@ -12,22 +12,24 @@ import (
 	"ibrun/internal/job"
 )
 
-// Credit for output, in bytes, that an agent grants to a child, and a caller to the root.
+// These constants are the bytes of output of one order that may be in transit: childCredit from a child to its parent,
+// callerCredit from the root to the caller.
 const (
 	childCredit  = 64 << 10
 	callerCredit = 256 << 10
 )
 
-// maxOpen is the maximum number of orders that the root has open at the same time.
+// maxOpen is the maximum number of orders of a job that have not ended. The root refuses more.
 const maxOpen = 8
 
-// When the job ends, an agent waits takeMost for the output of daemons to be read, and dieMost for daemons to die.
+// When the job ends, an agent kills its daemons. It waits takeMost until their output has been passed on, and then
+// drops the rest. It waits dieMost for the deaths of the daemons.
 const (
 	takeMost = time.Second
 	dieMost  = 4 * time.Second
 )
 
-// chunk is output of a daemon. from is the child that sent it, or Up if the daemon runs on this node.
+// chunk is output of a daemon. from is the child that has sent it to this agent, or Up if the daemon runs on this node.
 type chunk struct {
 	wire.DaemonOutput
 	from subtree.Link
@@ -37,31 +39,32 @@ type chunk struct {
 type receiver struct {
 	to           subtree.Link
 	most         uint32 // number of nodes of the order in the child's subtree
-	credit, owed int    // bytes that the child may still send, and bytes passed on that it may send again
+	credit, owed int    // bytes of output that it may still send; bytes passed on, to be granted again
 }
 
-// order is the state, at this agent, of an order for daemons that has not ended. If the daemons are members of a
-// session, the field session is its state.
+// order is the state, at this agent, of an order for daemons. The order is open until the daemons in the subtree of
+// this agent have ended and their output has been passed on or dropped.
 type order struct {
 	id       uint32
-	credit   int
+	credit   int      // bytes of output that this agent may still send to its parent, or to the caller at the root
 	own      []uint32 // numbers of daemons of this node that have not ended
-	host     string
+	host     string   // host of this agent
 	children []receiver
-	queue    []chunk
+	queue    []chunk // output that waits for credit, oldest first
 	input    input
 	sum      sum
-	session  *session
+	session  *session // state of the session that the daemons form, or nil if they form none
 
+	// closed: the daemons of this node were killed. discards: output is dropped. mute: the lost parent gets no report.
 	closed, discards, mute bool
-	takeBy, dieBy          time.Duration // deadlines of takeMost and dieMost; 0 before Close
+	takeBy, dieBy          time.Duration // times at which takeMost and dieMost end; 0 before Close
 }
 
 func (o *order) child(l subtree.Link) int {
 	return slices.IndexFunc(o.children, func(c receiver) bool { return c.to == l })
 }
 
-// meant returns how many nodes of p are in asked. An empty asked stands for all nodes.
+// meant returns the number of nodes of p that are in asked. If asked is empty, it contains all nodes.
 func meant(asked wire.NodeSpans, p job.Part) (count uint32) {
 	if asked.Len() == 0 {
 		return uint32(p.Nodes.Len())
@@ -84,7 +87,8 @@ func (t *Tools) order(m wire.Daemons) {
 	o.input.reads = m.Input != wire.ReadsNothing
 }
 
-// pass returns a new order for m. It sends the message below to the children that have nodes of the order.
+// pass returns a new order for m. It sends the message below to the children that can take orders and have nodes of m.
+// Nodes of other children count as Over if their ranks have ended or the job is ending, and otherwise as Lost.
 func (t *Tools) pass(m wire.Daemons, below frame.Message) *order {
 	t.newest = max(t.newest, m.ID)
 	o := &order{id: m.ID, credit: int(m.Credit), host: t.at.Host}
@@ -107,7 +111,8 @@ func (t *Tools) pass(m wire.Daemons, below frame.Message) *order {
 	return o
 }
 
-// begin adds o to the open orders and starts its daemons of this node. own are their numbers.
+// begin adds o to the open orders and starts the daemons of o on this node. own and start are as returned by
+// ownDaemons. If the order is for this node, which runs no rank, the node counts as Over.
 func (t *Tools) begin(o *order, own []uint32, start StartDaemons) {
 	if len(own) == 0 && start.Place > 0 {
 		o.sum.ends.Over++
@@ -120,8 +125,8 @@ func (t *Tools) begin(o *order, own []uint32, start StartDaemons) {
 	t.advance(o)
 }
 
-// ownDaemons returns the numbers of the daemons of this node and the effect that starts them. Here start.Place is
-// larger by 1 than in the effect that begin emits, and 0 if the order is not for this node.
+// ownDaemons returns the numbers of the daemons of this node for order m, and the effect that starts them. In start,
+// Place is 1 larger than in the effect that begin requests. It is 0 if the order is not for this node.
 func (t *Tools) ownDaemons(m wire.Daemons) (own []uint32, start StartDaemons) {
 	index := t.at.Index
 	if t.below.Own.Count() == 0 || t.below.Own.Left() { // after this node has left, another may have its index
@@ -161,7 +166,7 @@ func (t *Tools) ownDaemons(m wire.Daemons) (own []uint32, start StartDaemons) {
 	return own, start
 }
 
-// stringsOf returns copies of the strings of a list.
+// stringsOf returns copies of the strings of a list, which do not refer to the memory of its message.
 func stringsOf(list rankwire.Strings) (all []string) {
 	for s := range list.All() {
 		all = append(all, strings.Clone(s))
@@ -169,7 +174,7 @@ func stringsOf(list rankwire.Strings) (all []string) {
 	return all
 }
 
-// output queues output of a daemon.
+// output queues the chunk c for the parent or the caller. It does nothing if o has ended and is nil.
 func (t *Tools) output(o *order, c chunk) {
 	if o == nil {
 		return
@@ -185,7 +190,7 @@ func (t *Tools) output(o *order, c chunk) {
 	t.advance(o)
 }
 
-// exited records the end of a daemon of this node. All its output has come.
+// exited records the end of a daemon of this node. All its output has come before.
 func (t *Tools) exited(o *order, ev DaemonExited) {
 	if o == nil {
 		return
@@ -198,7 +203,7 @@ func (t *Tools) exited(o *order, ev DaemonExited) {
 	}
 }
 
-// endedBelow records that all daemons in the subtree of child l have ended.
+// endedBelow records that all daemons in the subtree of child l have ended, as described by e.
 func (t *Tools) endedBelow(o *order, l subtree.Link, e rankwire.DaemonEnds) {
 	if o == nil {
 		return
@@ -211,8 +216,9 @@ func (t *Tools) endedBelow(o *order, l subtree.Link, e rankwire.DaemonEnds) {
 	}
 }
 
-// ChildEnded stops waiting for the reports of child l. If exited is true, the ranks of its subtree had ended, and its
-// nodes count as Over. Otherwise they count as Lost.
+// ChildEnded stops waiting for the reports of child l, because its link has been closed or lost. If exited is true, the
+// child had reported the ends of all its ranks, and the nodes of its subtree count as Over. Otherwise they count as
+// Lost.
 func (t *Tools) ChildEnded(l subtree.Link, exited bool) []subtree.Effect {
 	for _, o := range t.open {
 		t.membersEnded(o, l, false)
@@ -231,7 +237,7 @@ func (t *Tools) ChildEnded(l subtree.Link, exited bool) []subtree.Effect {
 	return t.done()
 }
 
-// granted adds credit for n bytes of output.
+// granted handles credit for n more bytes of output, from the parent or the caller.
 func (t *Tools) granted(o *order, n int) {
 	if o != nil {
 		o.credit += n
@@ -239,7 +245,7 @@ func (t *Tools) granted(o *order, n int) {
 	}
 }
 
-// discard drops the output of an order from now on. Its daemons continue.
+// discard drops the queued and later output of an order. Its daemons continue.
 func (t *Tools) discard(o *order) {
 	if o != nil {
 		o.discards = true
@@ -247,8 +253,7 @@ func (t *Tools) discard(o *order) {
 	}
 }
 
-// end kills the daemons of an order on this node, orders children to do the same, and drops the output. A second call
-// has no effect.
+// end kills the daemons of an order in the subtree of this agent, and drops their output. A second call has no effect.
 func (t *Tools) end(o *order) {
 	if o == nil {
 		return
@@ -262,8 +267,8 @@ func (t *Tools) end(o *order) {
 	t.discard(o)
 }
 
-// ParentLost ends all orders without a report, because the parent has counted their daemons as lost. It drops the
-// messages of the parent that wait for Ready, because a new parent does not know of them.
+// ParentLost ends all orders without a report, because the agents above have counted their daemons as lost. It drops
+// the messages of the lost parent that wait for Ready, because a new parent does not know of their orders.
 func (t *Tools) ParentLost() []subtree.Effect {
 	t.held = nil
 	for _, o := range slices.Clone(t.open) {
@@ -273,8 +278,8 @@ func (t *Tools) ParentLost() []subtree.Effect {
 	return t.done()
 }
 
-// Close kills the daemons of this node, because the job ends. Their output is still passed on for the time takeMost.
-// Further calls check the deadlines.
+// Close kills the daemons of this node, because the job ends. Output is still passed on for the time takeMost. Later
+// calls kill nothing again, and handle the deadlines as Due does.
 func (t *Tools) Close(at Place) []subtree.Effect {
 	t.at = at
 	for _, o := range slices.Clone(t.open) {
@@ -287,6 +292,7 @@ func (t *Tools) Close(at Place) []subtree.Effect {
 	return t.done()
 }
 
+// kill kills the daemons of o on this node, unless this was done before.
 func (t *Tools) kill(o *order) {
 	if !o.closed && len(o.own) > 0 {
 		t.do(KillDaemons{o.id})
@@ -294,7 +300,7 @@ func (t *Tools) kill(o *order) {
 	o.closed = true
 }
 
-// Due handles the deadlines of orders that have expired at the time now.
+// Due handles the deadlines that Close has set, if they have expired at the time now.
 func (t *Tools) Due(now time.Duration) []subtree.Effect {
 	for _, o := range slices.Clone(t.open) {
 		if o.dieBy > 0 {
@@ -321,7 +327,8 @@ func (t *Tools) due(now time.Duration, o *order) {
 	t.advance(o)
 }
 
-// advance passes on as much output as the credit allows. It ends the order if no daemon, child or output is left.
+// advance passes on as much output as the credit allows. If all output has been passed on, and all daemons of this node
+// and of the children have ended, it ends the order and reports this to the parent or the caller.
 func (t *Tools) advance(o *order) {
 	for len(o.queue) > 0 {
 		c := o.queue[0]
@@ -357,7 +364,8 @@ func (t *Tools) advance(o *order) {
 	}
 }
 
-// giveBack lets the source of a chunk send more: it resumes a reader of this node or grants credit to a child.
+// giveBack lets the source of c send more output, because c has been passed on or dropped. It resumes the reader of a
+// daemon of this node, or grants credit to a child when a quarter of childCredit has accumulated.
 func (t *Tools) giveBack(o *order, c chunk) {
 	if c.from == subtree.Up {
 		t.do(ResumeDaemon{o.id, c.Number, c.Stream})

@@ -16,8 +16,8 @@ import (
 
 var failed = job.Status{Kind: job.Exited, Code: 3}
 
-// withOrder returns the tools of an agent that is not the root, with order 1. The agent has the daemons own and has
-// sent the order to the children to. credit is its credit for output.
+// withOrder returns the Tools of an agent that is not the root, with the open order 1. own are the numbers of the
+// daemons on its node, and to are the children that have received the order. The agent may send credit bytes of output.
 func withOrder(credit int, own []uint32, to ...receiver) *Tools {
 	t := New(&subtree.Subtree{})
 	o := &order{id: 1, credit: credit, host: "h", own: own}
@@ -30,7 +30,7 @@ func withOrder(credit int, own []uint32, to ...receiver) *Tools {
 	return &t
 }
 
-// does returns the names of the effects. A Send is shown with its link and the name of its message.
+// does returns one string for each effect: its type, the link and the message of a Send, or the time of a Wake.
 func does(effects []subtree.Effect) (all []string) {
 	for _, e := range effects {
 		switch e := e.(type) {
@@ -45,7 +45,7 @@ func does(effects []subtree.Effect) (all []string) {
 	return all
 }
 
-// sent returns the messages of one kind among effects.
+// sent returns the messages of type M in the Send effects among effects.
 func sent[M frame.Message](effects []subtree.Effect) (all []M) {
 	for _, e := range effects {
 		if s, ok := e.(subtree.Send); ok {
@@ -119,8 +119,8 @@ func TestClose(t *testing.T) {
 	require.Zero(t, d.Open())
 }
 
-// Input in transit never exceeds the credit of the caller. The caller gets all credit back, whether the daemon reads or
-// not. An agent that returns more credit than it was sent input is rejected.
+// Input in transit never exceeds InputCredit. The caller gets all credit back, whether the daemon reads its input or
+// stops reading. A child's message is rejected if it returns credit for more input than was sent to the child.
 func TestInput(t *testing.T) {
 	relay, node := withOrder(callerCredit, nil, receiver{to: 0, most: 1}), withOrder(callerCredit, []uint32{4})
 	piece := wire.DaemonInput{ID: 1, Stdin: wire.Stdin{Data: make([]byte, InputCredit/4)}}

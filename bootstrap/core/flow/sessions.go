@@ -9,13 +9,13 @@ import (
 	"ibrun/internal/job"
 )
 
-// session is an agent's state of a session. Package collective performs the collectives of the members, in a subtree
-// whose slots are member numbers.
+// session is the state of a session at one agent. Package collective performs the collectives of the members. For this
+// purpose, below is a subtree in which the members are the ranks and the member numbers are the slots.
 type session struct {
 	id          uint32
 	below       subtree.Subtree
 	collectives collective.Collectives
-	credit      uint32 // cost of the data that member 0 may still send, if it runs on this node
+	credit      uint32 // bytes of cost (ToolPiece.Cost) that member 0 may still send, if it runs on this node
 }
 
 // orderSession passes the order for a session on to children and starts the members of this node.
@@ -48,7 +48,7 @@ func (t *Tools) orderSession(m wire.Session) {
 	}
 }
 
-// newSession returns the session of an order, with the members of this node and of each child.
+// newSession returns the state of a session for the order m, with the members of this node and of each child's subtree.
 func (t *Tools) newSession(m wire.Session) *session {
 	var shares []job.Share
 	for s := range m.Members.All() {
@@ -78,13 +78,13 @@ func (t *Tools) newSession(m wire.Session) *session {
 	return one
 }
 
-// membersOf returns the members on the nodes [lo, hi).
+// membersOf returns the first member number on the nodes from lo to hi-1, and the number of members there.
 func membersOf(m wire.Session, lo, hi job.NodeIndex) (first job.Slot, count uint32) {
 	before := membersBefore(m, lo)
 	return job.Slot(before), membersBefore(m, hi) - before
 }
 
-// membersBefore returns the number of members on the nodes before end.
+// membersBefore returns the number of members of m on the nodes with an index smaller than end.
 func membersBefore(m wire.Session, end job.NodeIndex) (count uint32) {
 	for s := range m.Members.All() {
 		if s.Nodes.First < end {
@@ -94,10 +94,10 @@ func membersBefore(m wire.Session, end job.NodeIndex) (count uint32) {
 	return count
 }
 
-// has reports whether child l existed when the session began.
+// has reports whether child l already existed when the session began. Later children take no part in it.
 func (s *session) has(l subtree.Link) bool { return int(l) < s.below.Children() }
 
-// collective performs effects of package collective for a session.
+// collective performs the effects that package collective has returned for session s.
 func (t *Tools) collective(s *session, effects []collective.Effect) {
 	for i := range effects {
 		switch e := &effects[i]; e.Do {
@@ -114,7 +114,7 @@ func (t *Tools) collective(s *session, effects []collective.Effect) {
 	clear(effects)
 }
 
-// fromMember handles a message of a member of this node. If the member violates the protocol, all members of the
+// fromMember handles the message m of a member of this node. If the member violates the protocol, all members of the
 // session on this node are killed.
 func (t *Tools) fromMember(o *order, member job.Slot, m frame.Message) {
 	if o == nil || o.session == nil {
@@ -155,7 +155,7 @@ func (t *Tools) memberExited(o *order, member job.Slot) {
 }
 
 // membersEnded records that all members in the subtree of child l have ended. exited is true if the child has reported
-// how they ended.
+// how they ended. It does nothing if o has no session.
 func (t *Tools) membersEnded(o *order, l subtree.Link, exited bool) {
 	if s := o.session; s != nil && s.has(l) {
 		s.below.End(l, exited)
@@ -175,14 +175,14 @@ func (t *Tools) collectBelow(o *order, l subtree.Link, m rankwire.Collect) {
 	t.collective(o.session, o.session.collectives.JoinBelow(l, head, m))
 }
 
-// release handles the outcome of a collective, which the parent has sent.
+// release handles the result of a collective, which the parent has sent.
 func (t *Tools) release(o *order, m rankwire.Release) {
 	if o != nil && o.session != nil {
 		t.collective(o.session, o.session.collectives.Release(m))
 	}
 }
 
-// toMember passes a ToolPiece or ToolRoom on towards member 0.
+// toMember passes a ToolPiece or ToolRoom of the caller on towards member 0.
 func (t *Tools) toMember(o *order, m frame.Message) {
 	if o == nil || o.session == nil {
 		return

@@ -12,8 +12,8 @@ import (
 	"ibrun/internal/job"
 )
 
-// withSession returns the tools of an agent on the node own, with session 1. members has the number of members of each
-// node, and children has the node of each child.
+// withSession returns the Tools of an agent on the node own, with session 1. members has the number of members on each
+// node of the job, and children has the node of each child.
 func withSession(root bool, own job.NodeIndex, members []uint32, children ...job.NodeIndex) *Tools {
 	nodes := job.NewNodes(0, []job.Run{{Prefix: "n", Width: 1, Count: uint32(len(members)), Ranks: 1}})
 	below := &subtree.Subtree{Root: root, Launched: true, Layout: nodes.Layout()}
@@ -39,8 +39,8 @@ func withSession(root bool, own job.NodeIndex, members []uint32, children ...job
 	return &t
 }
 
-// agent returns the tools of an agent that has members 2 and 3, and three children: one with members 4 to 6, one
-// without members, and one with member 7.
+// agent returns the Tools of an agent with three children. Members 2 and 3 are on its node unless it is the root. The
+// children have members 4 to 6, no member, and member 7.
 func agent(root bool) *Tools { return withSession(root, 1, []uint32{2, 2, 3, 0, 1}, 2, 3, 4) }
 
 func collect(op uint32) rankwire.Collect { return rankwire.Collect{Op: op} }
@@ -53,8 +53,8 @@ func (t *Tools) member(number job.Slot, m frame.Message) []subtree.Effect {
 	return append([]subtree.Effect(nil), t.Step(t.at, MemberFrame{1, number, m})...)
 }
 
-// ChildLie returns a reason to reject the message by which a child joins a collective. There is a reason if the child
-// has not joined the collective before it, or if the child's subtree has no member of the session.
+// The message by which a child joins a collective is rejected if the child has not joined the preceding collective, or
+// if the child's subtree has no member of the session.
 func TestLie(t *testing.T) {
 	s := agent(false)
 	require.Empty(t, s.ChildLie(0, collectBelow(1), nil))
@@ -62,8 +62,9 @@ func TestLie(t *testing.T) {
 	require.Equal(t, "of what was not ordered there", s.ChildLie(1, collectBelow(1), nil))
 }
 
-// If a member, all members of a child, or a child ends, a collective that waits for them fails, and its error names the
-// members. A collective also fails if a member sends a parcel in the name of another member.
+// A collective fails if a member that has not joined it ends, or if a child that has not joined it ends or reports the
+// end of its members. The error names the members. A collective also fails if a member sends a parcel in the name of
+// another member.
 func TestEnds(t *testing.T) {
 	for want, end := range map[string]func(*Tools) []subtree.Effect{
 		"member 3 ended before it joined": func(s *Tools) []subtree.Effect {
@@ -95,8 +96,8 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// Only member 0 sends data to the caller, and only within its credit. A member that violates this is killed with all
-// other members of its node. Data for member 0 goes to the agent that has member 0.
+// Only member 0 may send data to the caller, and only within its credit. A member that violates this is killed with all
+// other members of its node. Credit from the caller is passed to member 0. Messages of an ended session are ignored.
 func TestPieces(t *testing.T) {
 	piece := rankwire.ToolPiece{Last: true, Data: make([]byte, rankwire.MaxToolPiece)}
 	up := func(m frame.Message) []subtree.Effect { return []subtree.Effect{subtree.Send{To: subtree.Up, Msg: m}} }

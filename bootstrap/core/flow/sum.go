@@ -7,16 +7,16 @@ import (
 	"ibrun/internal/job"
 )
 
-// codeLost is the exit code of what nobody knows.
+// codeLost is the exit code that counts for daemons whose end is unknown.
 const codeLost = 125
 
-// sum is what is known of the ends so far.
+// sum adds up how the daemons of an order have ended, in the subtree of this agent.
 type sum struct {
-	ends   rankwire.DaemonEnds // but for Failed
-	failed []rankwire.FailedDaemon
+	ends   rankwire.DaemonEnds     // all fields except Failed, which packed sets
+	failed []rankwire.FailedDaemon // sorted by number, at most rankwire.MaxFailedDaemons
 }
 
-// add takes the end of one daemon.
+// add counts a daemon of this node that has ended. cause is the reason, if more is known than status.
 func (s *sum) add(number uint32, host string, status job.Status, cause string) {
 	if status.OK() {
 		return
@@ -28,14 +28,14 @@ func (s *sum) add(number uint32, host string, status job.Status, cause string) {
 	s.trim()
 }
 
-// lose counts nodes of which nothing is known.
+// lose counts nodes on which the ends of the daemons are unknown.
 func (s *sum) lose(nodes uint32) {
 	if s.ends.Lost += nodes; nodes > 0 {
 		s.ends.Code = max(s.ends.Code, codeLost)
 	}
 }
 
-// merge takes the ends of other daemons.
+// merge adds the ends of the daemons in the subtree of a child.
 func (s *sum) merge(e rankwire.DaemonEnds) {
 	s.ends.Daemons, s.ends.Over, s.ends.Lost = s.ends.Daemons+e.Daemons, s.ends.Over+e.Over, s.ends.Lost+e.Lost
 	s.ends.Code, s.ends.More = max(s.ends.Code, e.Code), s.ends.More+e.More
@@ -46,7 +46,8 @@ func (s *sum) merge(e rankwire.DaemonEnds) {
 	s.trim()
 }
 
-// trim keeps as many as a message may have.
+// trim limits the list of failed daemons to the maximum of a message. It keeps those with the smallest numbers and
+// counts the others in More.
 func (s *sum) trim() {
 	sort.SliceStable(s.failed, func(i, j int) bool { return s.failed[i].Number < s.failed[j].Number })
 	if most := rankwire.MaxFailedDaemons; len(s.failed) > most {
@@ -56,6 +57,7 @@ func (s *sum) trim() {
 	}
 }
 
+// packed returns the sum as it is sent in a message.
 func (s *sum) packed() rankwire.DaemonEnds {
 	e := s.ends
 	if len(s.failed) > 0 {

@@ -1,8 +1,8 @@
-// Package flow decides for one agent how an order for daemons goes down the tree, and how data of the daemons goes
-// through the tree under credit. Callers start daemons beside the ranks of a job (docs/dev/decisions/0028-daemons.md).
-// The data is their output, their input and the messages of sessions. A session consists of daemons of a tool that
-// communicate with each other (docs/dev/decisions/0035-tools.md). The package merges the reports of the ends of daemons
-// on their way up.
+// Package flow implements the part of one agent in the orders for daemons. Daemons are programs that a caller, a client
+// of the root, starts beside the ranks of a job (docs/dev/decisions/0028-daemons.md). An order goes down the tree. The
+// output of the daemons and reports of their ends go up, and input goes down. Credit limits the data in transit, and
+// reports are merged on their way up. The daemons of an order can form a session, in which they communicate with each
+// other and with the caller (docs/dev/decisions/0035-tools.md).
 //
 //	order --> open --all daemons have ended, all output is passed on--> ended, reported once
 //	open --DaemonsEnd, or the caller has disconnected--> own daemons killed, output dropped --> ended
@@ -20,11 +20,11 @@ import (
 	"ibrun/internal/job"
 )
 
-// Place is the state of an agent that its tools depend on.
+// Place is the part of an agent's state on which its Tools depend.
 type Place struct {
-	Now     time.Duration
-	Host    string
-	Index   job.NodeIndex
+	Now     time.Duration                          // present time
+	Host    string                                 // host of the agent
+	Index   job.NodeIndex                          // index of the agent's node
 	Running bool                                   // the launch is complete and the job is not ending
 	Forked  bool                                   // the ranks of this node have been started
 	Settled func(subtree.Link) bool                // reports whether a child can take orders
@@ -34,29 +34,29 @@ type Place struct {
 // Tools holds the open orders of an agent.
 type Tools struct {
 	below   *subtree.Subtree
-	at      Place             // from the newest call that passed one
+	at      Place             // argument of the newest call that has passed one
 	newest  uint32            // largest ID of an order that has been opened
-	open    []*order          // at most maxOpen at the root
-	tickets map[uint32]uint32 // root: numbers that the driver chose for orders, keyed by order ID
+	open    []*order          // orders that have not ended
+	tickets map[uint32]uint32 // root: IDs that the driver has chosen for the callers' requests, keyed by order ID
 	held    []frame.Message   // messages of the parent that wait until the ranks of this node run
-	out     []subtree.Effect
+	out     []subtree.Effect  // effects since the last call of done
 }
 
-// New returns the tools of the agent with the subtree below.
+// New returns the Tools of an agent, without orders. below is the agent's subtree.
 func New(below *subtree.Subtree) Tools { return Tools{below: below, tickets: map[uint32]uint32{}} }
 
 func (t *Tools) do(e subtree.Effect) { t.out = append(t.out, e) }
 
 func (t *Tools) send(to subtree.Link, m frame.Message) { t.do(subtree.Send{To: to, Msg: m}) }
 
-// done returns the effects since the last call of done. The slice is valid until the next effect.
+// done returns the effects since the last call of done. The slice is valid until the next call of do.
 func (t *Tools) done() []subtree.Effect {
 	out := t.out
 	t.out = t.out[:0]
 	return out
 }
 
-// Open returns the number of orders that have not ended.
+// Open returns the number of orders that have not ended in the subtree of this agent.
 func (t *Tools) Open() int { return len(t.open) }
 
 // Step applies an event of a caller, a daemon or a member.
@@ -93,8 +93,8 @@ func (t *Tools) Step(at Place, ev subtree.Event) []subtree.Effect {
 	return t.done()
 }
 
-// FromParent applies a message of the parent. While the ranks of this node are being started, the message waits for
-// Ready, because the environment of a daemon contains the process IDs of the ranks.
+// FromParent applies a message of the parent, which ParentLie has accepted. While the ranks of this node are being
+// started, the message waits for Ready, because the environment of a daemon contains the process IDs of the ranks.
 func (t *Tools) FromParent(at Place, m frame.Message) []subtree.Effect {
 	t.at = at
 	if len(t.held) > 0 || t.startsRanks() {
@@ -105,6 +105,7 @@ func (t *Tools) FromParent(at Place, m frame.Message) []subtree.Effect {
 	return t.done()
 }
 
+// obey applies a message of the parent at once.
 func (t *Tools) obey(m frame.Message) {
 	switch m := m.(type) {
 	case wire.Daemons:
@@ -129,8 +130,8 @@ func (t *Tools) obey(m frame.Message) {
 // startsRanks reports whether the job runs, but the ranks of this node have not been started yet.
 func (t *Tools) startsRanks() bool { return t.at.Running && t.below.Own.Count() > 0 && !t.at.Forked }
 
-// Ready applies the messages that have waited for the ranks of this node, if these run now. The core calls it after
-// each event while Waits returns true.
+// Ready applies the waiting messages of the parent, unless the ranks of this node are still being started. The core
+// calls it after each event while Waits returns true.
 func (t *Tools) Ready(at Place) []subtree.Effect {
 	t.at = at
 	if t.startsRanks() {
@@ -148,10 +149,10 @@ func (t *Tools) Ready(at Place) []subtree.Effect {
 	return t.done()
 }
 
-// Waits reports whether messages of the parent wait for the ranks of this node.
+// Waits reports whether messages of the parent wait for the start of this node's ranks.
 func (t *Tools) Waits() bool { return len(t.held) > 0 }
 
-// FromChild applies a message of a child.
+// FromChild applies a message of child l, which ChildLie has accepted.
 func (t *Tools) FromChild(l subtree.Link, m frame.Message) []subtree.Effect {
 	switch m := m.(type) {
 	case wire.DaemonOutput:
@@ -170,7 +171,7 @@ func (t *Tools) FromChild(l subtree.Link, m frame.Message) []subtree.Effect {
 	return t.done()
 }
 
-// ofTicket returns the open order for which the driver chose the number ticket, or nil.
+// ofTicket returns the open order for the caller's request with the ID ticket, or nil.
 func (t *Tools) ofTicket(ticket uint32) *order {
 	for _, o := range t.open {
 		if t.tickets[o.id] == ticket {
@@ -180,6 +181,7 @@ func (t *Tools) ofTicket(ticket uint32) *order {
 	return nil
 }
 
+// find returns the open order with the given ID, or nil.
 func (t *Tools) find(id uint32) *order {
 	for _, o := range t.open {
 		if o.id == id {
