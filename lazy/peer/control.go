@@ -8,22 +8,22 @@ const TokenLen = 8
 // Token identifies a stream of a pair. The rank that makes the offer chooses it. The zero Token means no stream.
 type Token [TokenLen]byte
 
-// controlKind is the first byte of a control message. docs/dev/protocol.md has the format.
+// controlKind is the kind of a control message, and its first byte. docs/dev/protocol.md has the format.
 type controlKind uint8
 
 // The kinds of control messages. After the first byte, each message has a token, except WANT.
 const (
 	controlWant     controlKind = iota + 1 // from the lower rank: asks the higher rank for an offer
-	controlOffer                           // followed by the fabric's offer
-	controlSwitch                          // the next message of the sender is on the stream
+	controlOffer                           // from the higher rank: offers a stream; followed by the fabric's offer
+	controlSwitch                          // the next messages of the sender are on the stream
 	controlGiveUp                          // the attempt has failed; followed by the reason as text
 	controlLeave                           // the sender does not need the stream any more
 	controlStay                            // answer to LEAVE: the sender still needs the stream
-	controlReturned                        // the sender has read the end mark of the receiver
+	controlReturned                        // the sender has read the receiver's end mark from the stream
 	controlBroke                           // the stream has failed at the sender, and its messages are lost
 	controlTaken                           // from the lower rank: it has the stream and will read it
-	controlResume                          // the stream failed; followed by the number of messages that came by it
-	controls
+	controlResume                          // the stream has failed; followed by the number of messages received by it
+	controls                               // number of kinds, plus 1
 )
 
 func (c controlKind) String() string {
@@ -70,7 +70,7 @@ func parseControl(m []byte) (c control, ok bool) {
 	return c, len(c.rest) == 0
 }
 
-// controlMessage builds a control message.
+// controlMessage builds a control message. rest is the offer, the reason or the count.
 func controlMessage(kind controlKind, token Token, rest string) []byte {
 	m := []byte{byte(kind)}
 	if kind != controlWant {

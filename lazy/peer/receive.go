@@ -61,18 +61,19 @@ func (p *Peer) receive(k *packet) {
 	}
 }
 
-// If many segments arrive in order, one ACK is sent for each manyOwed of them, which is much less than a window. The
-// number starts at fewOwed. It returns to fewOwed after a segment out of order and after a pause, because a sender that
-// has lost a segment sends few at a time.
+// Values of window.most. If many segments arrive in order, one ACK is sent for each manyOwed of them, which is much
+// less than a window. The number starts at fewOwed. It returns to fewOwed after a segment out of order and after a
+// pause, because a sender that has lost a segment sends few at a time.
 const (
 	fewOwed  = 2
 	manyOwed = 8
 )
 
-// answerNow makes the Peer acknowledge at once, and the next segments after fewOwed of them.
+// answerNow makes the Peer send an acknowledgement in this Step, and the next one after fewOwed segments.
 func (w *window) answerNow() { w.ackNow, w.most = true, fewOwed }
 
-// assemble adds the next segment in order to its message. owned says that the Peer owns the memory of payload.
+// assemble adds the next segment in order to its message, and delivers the message if it is complete. owned says that
+// the Peer owns the memory of payload.
 func (p *Peer) assemble(payload []byte, flags uint8, owned bool) {
 	w := p.win
 	switch {
@@ -108,5 +109,5 @@ func (p *Peer) assemble(payload []byte, flags uint8, owned bool) {
 	}
 }
 
-// halfway reports whether a message has arrived in part.
+// halfway reports whether a part of a message has arrived, or a segment out of order.
 func (w *window) halfway() bool { return w != nil && (w.open || w.have != 0) }

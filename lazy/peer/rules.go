@@ -13,8 +13,8 @@ type cue struct {
 	cause Cause
 }
 
-// arrived checks the epochs and the generation of a received packet before the table handles it. docs/dev/states.md
-// lists the rules.
+// arrived handles a received packet: it checks the epochs and the generation, and passes the packet to the table.
+// docs/dev/states.md lists the rules.
 func (p *Peer) arrived(ev Event) {
 	var c cue
 	if !c.parse(ev.Packet, ev.Body) || c.kind == PacketReject && c.epoch != ev.SrcEpoch || c.kind != PacketReject &&
@@ -51,6 +51,8 @@ func (k *packet) asksAnswer() bool {
 		k.flags&flagAsk != 0
 }
 
+// inGeneration handles a packet of the current epochs. It translates the packet to an input of the table, if the
+// generation permits.
 func (p *Peer) inGeneration(c *cue) {
 	left := p.state == Idle || p.state == Resolving // then the current generation has ended, too
 	switch {
@@ -97,8 +99,8 @@ func (p *Peer) inGeneration(c *cue) {
 	}
 }
 
-// decide reports whether a FIN is granted. The peer makes its next attempt only after the last one was refused, so only
-// the last decision is stored.
+// decide reports whether a FIN of the peer is granted. A resent FIN gets the same decision. The peer starts an attempt
+// to close only after the previous one was refused, so only the last decision is stored.
 func (p *Peer) decide(c *cue) bool {
 	f := &p.fin
 	if c.attempt > f.decided && p.state != Wait {
@@ -115,13 +117,13 @@ func (p *Peer) decide(c *cue) bool {
 	return c.attempt == f.decided && f.granted
 }
 
-// enter starts a generation.
+// enter sets the current generation, and resets the state of its close.
 func (p *Peer) enter(gen uint32) {
 	p.gen = gen
 	p.fin = closing{}
 }
 
-// succeeded handles a newer epoch of the peer: the next program of its rank, or a restart.
+// succeeded handles a newer epoch of the peer: its rank runs the next program, or was restarted.
 func (p *Peer) succeeded(epoch uint16) {
 	if p.epoch != 0 && job.StartOf(epoch) > job.StartOf(p.epoch) {
 		p.renewed(epoch)
@@ -153,13 +155,15 @@ func (p *Peer) renewed(epoch uint16) {
 	p.adopt(epoch)
 }
 
+// adopt sets the peer's epoch, forgets its address, and starts again at generation 0.
 func (p *Peer) adopt(epoch uint16) {
 	p.epoch = epoch
 	p.nowhere()
 	p.enter(0)
 }
 
-// resolved handles the agent's answer.
+// resolved handles an answer of the agent with an address of the peer. If the Kind of the address is NONE, the peer has
+// none.
 func (p *Peer) resolved(ev Event) {
 	asked := p.asked
 	p.asked = false
@@ -194,7 +198,8 @@ func (p *Peer) question(fresh bool) {
 	p.emit(Effect{Kind: Resolve, Least: p.epoch, Fresh: fresh})
 }
 
-// reject answers a packet with the epoch of this rank and the last generation that has ended.
+// reject sends a REJECT to an address, with the epoch of this rank. epoch is that of the receiver. gen is the last
+// generation that has ended, or 0 if the receiver has addressed an older epoch of this rank.
 func (p *Peer) reject(epoch uint16, gen uint32, to fabric.Tuple) {
 	k := packet{kind: PacketReject, epoch: p.cfg.Epoch, tuple: p.own(to)}
 	p.emit(Effect{Kind: Transmit, Packet: k.kind, Gen: gen, DstEpoch: epoch, To: to, Body: p.body(&k),

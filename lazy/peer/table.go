@@ -1,27 +1,27 @@
 package peer
 
-// input is an event after it has been looked at: the column of the table.
+// input is an input of the table. It is derived from an event. HY stands for flagHaveYou, and ACK for flagAnswer.
 type input uint8
 
 const (
-	inWant      input = iota // a message is staged or a connection wished for; the peer's address is not known
-	inWantKnown              // the same; the address is known
-	inFound                  // the agent named an address of the epoch we know
-	inMissing                // the agent answered our question: it is gone
-	inState0                 // STATE without HY: "I would connect"
+	inWant      input = iota // a message is staged or a connection is wanted; the peer's address is not known
+	inWantKnown              // the same, and the address is known
+	inFound                  // the agent has answered with an address of the current epoch of the peer
+	inMissing                // the agent has answered that the peer has ended, has failed or does not exist
+	inState0                 // STATE with ACK alone: the peer asks for a connection
 	inState1Ack              // STATE with HY and ACK
 	inState1                 // STATE with HY alone
-	inStale                  // what asks for an answer, of a generation that we have left
-	inSegment
-	inAck
-	inFinGrant  // FIN that may be granted, or was
-	inFinRefuse // FIN that may not be granted, or was not
-	inFinAck    // of our present attempt
-	inFinNak    // of our present attempt
-	inReject    // our generation has ended at the peer
-	inResend    // the timer: no answer
-	inGiveUp    // no answer for 30 s in which the peer ran
-	inRest      // the owner would close, and all is acknowledged
+	inStale                  // packet that asks for an answer, of a generation that has ended
+	inSegment                // SEGMENT of the current generation
+	inAck                    // the packet ACK of the current generation
+	inFinGrant               // FIN that decide grants
+	inFinRefuse              // FIN that decide refuses
+	inFinAck                 // FINACK for the last FIN of this rank
+	inFinNak                 // FINNAK for the last FIN of this rank
+	inReject                 // REJECT: the current generation has ended at the peer
+	inResend                 // no answer until the timer has expired
+	inGiveUp                 // no answer for 30 s, although the peer runs
+	inRest                   // the owner asks to close, and no message is unacknowledged
 	inputs
 )
 
@@ -34,28 +34,28 @@ func (i input) String() string {
 	}[i]
 }
 
-// action is one step of what a row does.
+// action is an action of a row. HY and ACK are flags of STATE; "timer" means that the timer starts.
 type action uint8
 
 const (
 	doAsk     action = iota + 1 // ask the agent for an address
-	doAddress                   // keep the address that came
-	doOpen                      // next generation: STATE ACK, timer
-	doOffer                     // STATE HY ACK, timer
-	doRepeat                    // STATE HY ACK again
-	doConfirm                   // STATE HY
-	doUp                        // Opened: make the window, stop the timer
-	doTake                      // what the packet brings and acknowledges
-	doResend                    // the same bytes again, timer doubled
-	doFin                       // next attempt: FIN, timer
-	doGrant                     // FINACK
-	doRefuse                    // FINNAK
-	doBack                      // stop the timer
-	doClose                     // Closed: free the window
-	doReset                     // free the window; Failed if a message was begun and not acknowledged
-	doFail                      // Failed: everything unacknowledged is lost
-	doReject                    // REJECT with our generation
-	doLeave                     // take over the generation that ended
+	doAddress                   // store the address in the input
+	doOpen                      // start the next generation: send STATE ACK, timer
+	doOffer                     // send STATE HY ACK, timer
+	doRepeat                    // send STATE HY ACK again
+	doConfirm                   // send STATE HY
+	doUp                        // create the window, stop the timer, emit Opened
+	doTake                      // handle the data and the acknowledgement of the packet
+	doResend                    // resend what is not answered, double the timer
+	doFin                       // start the next attempt to close: send FIN, timer
+	doGrant                     // send FINACK
+	doRefuse                    // send FINNAK
+	doBack                      // stay open: stop the timer
+	doClose                     // release the window, emit Closed
+	doReset                     // like doClose, but emit Failed if a message was begun and not acknowledged
+	doFail                      // drop all unacknowledged messages, emit Failed
+	doReject                    // send REJECT with the current generation
+	doLeave                     // adopt the generation of the packet, so that the next one is higher
 	actions
 )
 
@@ -73,8 +73,8 @@ func (a action) String() string {
 
 type connectionRow = row[State, input, action]
 
-// table is the whole of the handshake. TestStates writes the table of docs/dev/states.md from it. Rows for several
-// states come first.
+// table contains the row for each state and input of the connection. TestStates writes the table of docs/dev/states.md
+// from it. Rows for several states come first.
 var table = []connectionRow{
 	{in(Idle, Resolving), on(inState1Ack, inState1), same, nil,
 		"cannot be: it answers a STATE of ours, and we sent none"},
@@ -171,5 +171,5 @@ var table = []connectionRow{
 	{in(Closing), on(inRest), same, nil, "it is about to"},
 }
 
-// index contains the row of each state and input.
+// index contains the rows of table, indexed by state and input.
 var index = indexed(table, states, inputs)

@@ -3,64 +3,63 @@ package peer
 import "time"
 
 const (
-	firstCwnd = 32
-	leastCwnd = 2
-	lossCwnd  = lossAfter + 1         // below it, a loss is found by its timer only
-	firstRTO  = 20 * time.Millisecond // until a round trip has been measured
-	leastRTO  = 4 * time.Millisecond  // above the delay of an acknowledgement
-	lossAfter = 3                     // segments sent later and received before one counts as lost
+	firstCwnd = 32                    // initial congestion window in segments
+	leastCwnd = 2                     // congestion window in segments after a time-out
+	lossCwnd  = lossAfter + 1         // minimum window after a loss: a smaller one detects a loss only by the timer
+	firstRTO  = 20 * time.Millisecond // time-out until a round trip has been measured
+	leastRTO  = 4 * time.Millisecond  // minimum of 4*rttvar in the time-out; longer than longAckDelay
+	lossAfter = 3                     // a segment counts as lost if this many that were sent later have arrived
 )
 
-// sent is one segment under way. Its payload is a piece of a message that the
-// queue has given up.
+// sent is a segment that has been sent and is not acknowledged in order. Its payload is a part of a message.
 type sent struct {
 	payload []byte
-	cost    int // of Stage, freed with the last segment of a message
+	cost    int // bytes by which the message counts toward Config.Stage; 0 except in its last segment
 	flags   uint8
-	sacked  bool
-	lost    bool
+	sacked  bool // the peer has received it, but not all segments before it
+	lost    bool // it is believed to be lost and is to be resent
 	sending
 }
 
-// sending is the last transmission of a segment.
+// sending describes the last transmission of a segment.
 type sending struct {
-	at      time.Duration
-	order   uint64        // of transmissions
-	since   time.Duration // rate.at then
-	arrived uint32        // rate.arrived then
-	resent  bool          // its acknowledgement measures nothing
+	at      time.Duration // time of the transmission, on the clock of Step
+	order   uint64        // number of the transmission, from 1 in each window
+	since   time.Duration // rate.at at that time
+	arrived uint32        // rate.arrived at that time
+	resent  bool          // it was not the first, so an acknowledgement measures no round trip
 }
 
-// window is both directions of a connection. It exists in Up and Closing.
+// window is the state of both directions of a connection. It exists in Up and Closing.
 type window struct {
-	// Sending. Numbers are compared by their difference, so they may wrap.
-	una, next, limit uint32 // oldest unacknowledged; next new one; first that the peer has no room for
-	sackedN, lostN   int    // of those under way
-	cwnd, thresh     int    // segments under way; slow start below thresh
-	credit           int    // acknowledged since cwnd grew
-	order, cutAt     uint64 // transmissions; the first since cwnd was cut
-	tops             [lossAfter]uint64
+	// Sending. Segment numbers are compared by their difference, so they may wrap.
+	una, next, limit uint32            // numbers: oldest unacknowledged; next new; first that the peer has no room for
+	sackedN, lostN   int               // number of segments from una to next that are sacked, and that are lost
+	cwnd, thresh     int               // congestion window and slow start threshold, in segments
+	credit           int               // segments acknowledged since cwnd last grew, above thresh
+	order, cutAt     uint64            // number of transmissions so far; its value when cwnd was last reduced
+	tops             [lossAfter]uint64 // highest values of sending.order of arrived segments, descending
 	rate             rate
-	srtt, rttvar     time.Duration // RFC 6298
-	rto              time.Duration
-	out              []sent // a power of two of them, and no more than are needed: most pairs are at rest
+	srtt, rttvar     time.Duration // smoothed round trip time and its variation (RFC 6298)
+	rto              time.Duration // time-out without the delays that Peer.rto adds
+	out              []sent        // segments una to next, by number modulo length; the length is 0 or a power of two
 
 	// Receiving.
-	want    uint32 // next in order
-	have    uint64 // bit i: want+1+i is in the ring
-	owed    int    // segments not acknowledged
-	most    int    // of those, before an ACK goes out at once
-	ackAt   time.Duration
-	ackWait time.Duration // from the first of them to ackAt
-	ackNow  bool
+	want    uint32        // number of the next segment in order
+	have    uint64        // bit i is set if segment want+1+i is in the field in
+	owed    int           // segments received in order since the last acknowledgement was sent
+	most    int           // value of owed at which an ACK is sent at once
+	ackAt   time.Duration // time at which a delayed acknowledgement is due, or never
+	ackWait time.Duration // minimum delay of an acknowledgement
+	ackNow  bool          // an acknowledgement is due in this Step
 	hold    hold
-	shut    bool // our last word was a window of 0
-	open    bool // partial is the beginning of a message
-	partial []byte
-	in      *[ring]piece // nil: have is 0
+	shut    bool         // this rank advertises a receive window of 0
+	open    bool         // partial holds the beginning of a message
+	partial []byte       // bytes received in order of the current message
+	in      *[ring]piece // segments after want, by number modulo ring; nil if have is 0
 }
 
-// piece is a segment that waits for one before it.
+// piece is a received segment that waits for an earlier one.
 type piece struct {
 	payload []byte
 	flags   uint8
@@ -71,23 +70,24 @@ func newWindow(room uint8) *window {
 		most: fewOwed, hold: hold{since: never}}
 }
 
-// under is how many numbers are given and not acknowledged in order.
+// under returns the number of segments that were sent and are not acknowledged in order.
 func (w *window) under() int { return int(w.next - w.una) }
 
-// pipe is how many segments are believed to be in the network.
+// pipe returns the number of segments that are believed to be in the network.
 func (w *window) pipe() int { return w.under() - w.sackedN - w.lostN }
 
-// takes reports whether one more new segment may go: the ring, the peer and the network have room.
+// takes reports whether a new segment may be sent: out, the receive window and the congestion window have room.
 func (w *window) takes() bool {
 	return w.under() < ring && int32(w.limit-w.next) > 0 && w.pipe() < w.cwnd
 }
 
+// slot returns the entry for a segment number from una to next.
 func (w *window) slot(seq uint32) *sent { return &w.out[seq%uint32(len(w.out))] }
 
-// fewSlots is what a window has at rest, if it has any.
+// fewSlots is the initial length of window.out. A longer slice is released when all segments are acknowledged.
 const fewSlots = 4
 
-// stretch makes room for one more segment under way.
+// stretch makes room in out for one more segment.
 func (w *window) stretch() {
 	if w.under() < len(w.out) {
 		return
@@ -99,7 +99,7 @@ func (w *window) stretch() {
 	w.out = bigger
 }
 
-// pump sends what may be sent: first what was lost, then what is new.
+// pump sends as many segments as the windows allow: first the lost ones, then new ones. It starts or stops the timer.
 func (p *Peer) pump() {
 	w := p.win
 	before := w.order
@@ -125,7 +125,7 @@ func (p *Peer) pump() {
 		p.post(w.next-1, s)
 	}
 	if left := w.lostN + p.queue.len(); left > 0 && w.order != before && w.pipe() < manyOwed && w.hold.peers > 0 {
-		p.acknowledge(flagAsk) // the peer may wait for more segments than may go
+		p.acknowledge(flagAsk) // the peer may wait for more segments than may be sent
 	}
 	switch waiting := w.under() > 0 || p.queue.len() > 0; {
 	case !waiting:
@@ -135,11 +135,11 @@ func (p *Peer) pump() {
 	}
 }
 
-// post transmits one segment, with our acknowledgement on its back.
+// post transmits a segment, with an acknowledgement for the peer.
 func (p *Peer) post(seq uint32, s *sent) {
 	w := p.win
 	w.order++
-	if w.pipe() <= 1 { // this one
+	if w.pipe() <= 1 { // no other segment is in the network
 		w.rate.at = p.now
 	}
 	s.at, s.order = p.now, w.order
@@ -150,14 +150,14 @@ func (p *Peer) post(seq uint32, s *sent) {
 	p.transmit(&k)
 }
 
-// acknowledge sends an ACK alone.
+// acknowledge sends an ACK, which has no data.
 func (p *Peer) acknowledge(flags uint8) {
 	k := packet{kind: PacketAck, flags: flags}
 	p.acknowledged(&k)
 	p.transmit(&k)
 }
 
-// acknowledged fills in what we have received, and that we have said so.
+// acknowledged fills in the acknowledgement and the receive window of a packet, and records that they have been sent.
 func (p *Peer) acknowledged(k *packet) {
 	w := p.win
 	if p.untaken > p.cfg.Inbox {
@@ -172,21 +172,20 @@ func (p *Peer) acknowledged(k *packet) {
 	w.owed, w.ackAt, w.ackNow = 0, never, false
 }
 
-// takeAck takes the peer's acknowledgement. An older one than the last says
-// nothing; the limit never goes back, so neither the order of two with the
-// same number nor a peer that shuts its window matters.
+// takeAck handles the acknowledgement in a SEGMENT or an ACK of the peer. It ignores an older one than the last. It
+// never lowers w.limit, so packets with the same acknowledgement may arrive in any order.
 func (p *Peer) takeAck(k *packet) {
 	w := p.win
 	if k.ack-w.una > w.next-w.una {
 		return
 	}
 	p.retry.silent = 0
-	if k.window == 0 { // the window of the peer is full, but the peer still answers
+	if k.window == 0 { // the receive window of the peer is shut, but the peer still answers
 		p.retry.since, p.retry.proofs = p.now, 0
 	}
 	before := p.pending
 	got := 0
-	var newest sending // of those that this reports: it brought the acknowledgement about
+	var newest sending // last transmission of the segments that are acknowledged now
 	arrived := func(s *sent) {
 		got++
 		w.arrived(s, p.now)
@@ -215,7 +214,8 @@ func (p *Peer) takeAck(k *packet) {
 		}
 	}
 	if got > 0 {
-		// The others may have been there long, if acknowledgements were lost.
+		// Only the segment that was sent last measures a round trip. If acknowledgements were lost, the others
+		// may have arrived long ago.
 		if !newest.resent {
 			trip := w.hold.trip(p.now-newest.at, k.held)
 			w.measure(trip)
@@ -235,7 +235,7 @@ func (p *Peer) takeAck(k *packet) {
 	case p.retry.at == never || p.state != Up:
 	case got > 0:
 		p.retry.begin(p.now, p.rto())
-	case longer > 0: // a segment that is there already may be held so long
+	case longer > 0: // the peer may delay the acknowledgement of a segment that has arrived by that much
 		p.retry.at += longer
 	}
 	if w.under() == 0 && len(w.out) > fewSlots {
@@ -246,7 +246,7 @@ func (p *Peer) takeAck(k *packet) {
 	}
 }
 
-// arrived records that a segment has reached the peer.
+// arrived records that the peer has acknowledged a segment for the first time.
 func (w *window) arrived(s *sent, now time.Duration) {
 	if s.lost {
 		s.lost = false
@@ -262,12 +262,12 @@ func (w *window) arrived(s *sent, now time.Duration) {
 	}
 }
 
-// rto is how long a segment waits for its acknowledgement: as this pair's own round trips say, and
-// what the peer holds it, but no shorter than answers take elsewhere.
+// rto returns the time after which an unacknowledged segment counts as lost: the time-out of the window, but at least
+// twice the time in which peers answer (pace), plus the time that the peer delays acknowledgements.
 func (p *Peer) rto() time.Duration { return p.scratch.pace.first(p.win.rto) + p.win.hold.peers }
 
-// measure takes a round trip into the time-out, RFC 6298. Those before may have had no delay of an
-// acknowledgement in them.
+// measure updates the time-out with a round trip (RFC 6298). leastRTO leaves time for a delay of the acknowledgement
+// that the measured round trips may not contain.
 func (w *window) measure(r time.Duration) {
 	if w.srtt == 0 {
 		w.srtt, w.rttvar = r, r/2
@@ -278,6 +278,7 @@ func (w *window) measure(r time.Duration) {
 	w.rto = min(w.srtt+max(4*w.rttvar, leastRTO), lastRetry)
 }
 
+// grow raises the congestion window after got segments have been acknowledged (RFC 5681).
 func (w *window) grow(got int) {
 	if w.cwnd < w.thresh {
 		w.cwnd = min(w.cwnd+got, ring)
@@ -290,8 +291,8 @@ func (w *window) grow(got int) {
 	}
 }
 
-// findLost marks what was sent before three others that have arrived. The window falls once for all
-// that were under way at that time.
+// findLost marks each segment as lost that was sent before lossAfter others that have arrived. It reduces the
+// congestion window only once for all segments that were in flight at that time.
 func (w *window) findLost() {
 	if w.sackedN == 0 {
 		return
@@ -310,15 +311,15 @@ func (w *window) findLost() {
 	}
 }
 
-// fallen is the window after a loss: what the way is measured to carry without a queue (TCP
-// Westwood), and half of it if that is more. A way that loses some of everything keeps its rate,
-// and one whose queue was full gets the time to empty it.
+// fallen returns the congestion window after a loss: the measured bandwidth-delay product (as in TCP Westwood), but at
+// most the current window, and at least half of it and lossCwnd. So random losses do not lower the rate, and a full
+// queue in the network can drain.
 func (w *window) fallen() int {
 	return max(min(w.cwnd, w.rate.product()), w.cwnd/2, lossCwnd)
 }
 
-// timedOut takes everything under way for lost: pump sends the oldest again
-// and the rest as acknowledgements come back.
+// timedOut marks all segments in flight as lost. Then pump resends the oldest ones, and the others as acknowledgements
+// arrive.
 func (w *window) timedOut() {
 	for seq := w.una; seq != w.next; seq++ {
 		if s := w.slot(seq); !s.sacked && !s.lost {

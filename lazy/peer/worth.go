@@ -7,20 +7,21 @@ import "time"
 // than one that needs one. The count decreases by PerSecond, so a pair that sends rarely never moves. Once the count
 // has reached Limit, it stays there until the stream, or the attempt to open one, has ended.
 type Worth struct {
-	Limit     int // 0: the amount of data never moves the pair
+	Limit     int // 0 means that the amount of data never moves the pair
 	PerSecond int // decrease of the count per second, 0 or more
-	Packet    int // bytes, 1 or more
-	Each      int
+	Packet    int // number of bytes that adds 1 to the count; 0 means Config.MTU
+	Each      int // amount that each message adds to the count
 }
 
 // worth is the current count of a pair; see Worth.
 type worth struct {
 	level time.Duration // the count, multiplied by time.Second
-	at    time.Duration // time of the last message
+	at    time.Duration // time of the last counted message, on the clock of Step
 	over  bool          // the count has reached the limit
 }
 
-// reached counts a message of size bytes, and reports whether the count has reached the limit now or before.
+// reached adds a message of size bytes to the count, and reports whether the count has reached the limit now or
+// earlier.
 func (w *worth) reached(cfg Worth, size int, now time.Duration) bool {
 	if cfg.Limit == 0 || w.over {
 		return w.over
