@@ -22,23 +22,24 @@ func opened(p Limit) Director {
 // one returns the span of a single rank.
 func one(rank job.Slot) Span { return Span{rank, 1} }
 
-// announce returns the decision that announces the floor of the given start number, which is the number of restarts.
+// announce returns the decision that announces a floor for the ranks of span. start is the number of their restarts.
 func announce(serial uint32, span Span, start uint8) Decision {
 	return Decision{Do: AnnounceFloor, Serial: serial, Span: span, Epoch: job.Epoch(start, 1)}
 }
 
-// startOrder returns the decision that starts the ranks of span.
+// startOrder returns the decision that starts the ranks of span. start is the number of their restarts.
 func startOrder(serial uint32, span Span, start uint8) Decision {
 	return Decision{Do: StartRanks, Serial: serial, Span: span, Epoch: job.Epoch(start, 1)}
 }
 
-// spanReport returns the decision that reports a restart of the ranks of span, because the same ranks have failed.
+// spanReport returns the decision that reports a restart of exactly the ranks that have failed, which are those of
+// span. number is the number of restarts so far.
 func spanReport(span Span, number int) Decision {
 	return Decision{Do: ReportRestart, Span: span, Of: span, Number: number}
 }
 
-// TestSeveralAtOnce lets three ranks fail. Each must have its own floor. The confirmation of floor 2 must start the
-// ranks of the floors 1 and 2.
+// TestSeveralAtOnce lets three ranks fail one after another. Each failure must have its own floor. The confirmation of
+// floor 2 must start the ranks of the floors 1 and 2.
 func TestSeveralAtOnce(t *testing.T) {
 	d := opened(Limit{Most: 9})
 	d.Failed(0, one(3), true)
@@ -71,8 +72,8 @@ func TestWhatIsWaitedFor(t *testing.T) {
 	require.True(t, d.Idle())
 }
 
-// TestMostRestarts requires that the job ends at the first failure after the maximum number of restarts. The maximum
-// applies to the whole job, or to a period.
+// TestMostRestarts requires that the job ends at the first failure after the maximum number of restarts. It tests a
+// maximum for the whole job and a maximum for each period of 10 s.
 func TestMostRestarts(t *testing.T) {
 	d := opened(Limit{Most: 1})
 	d.Failed(0, one(3), true)
@@ -106,16 +107,16 @@ func TestMostRestartsOfARank(t *testing.T) {
 	require.Equal(t, ReportRestart, d.Failed(0, one(4), true)[0].Do)
 }
 
-// A floor is the message by which agents learn the first valid epoch of restarted ranks. Take must return true when the
-// floor with serial number 1 arrives, and false when it arrives again.
+// TestFloorIsTakenOnce requires that Take returns true for the first arrival of a floor, and false when the same floor
+// arrives again.
 func TestFloorIsTakenOnce(t *testing.T) {
 	f := NewFloors(&subtree.Subtree{})
 	require.True(t, f.Take(1))
 	require.False(t, f.Take(1))
 }
 
-// TestAllTogether restarts all ranks. They must start only after Recalled, and after Fenced for a node that is lost
-// meanwhile. Failures meanwhile must not count as further restarts.
+// TestAllTogether restarts all ranks, and lets a node be lost during the restart. The ranks must start only after
+// Recalled, and after Fenced for that node. Failures during the restart must not count as further restarts.
 func TestAllTogether(t *testing.T) {
 	d := opened(Limit{Most: 2})
 	all, node := Span{0, 6}, Span{4, 2}
@@ -141,8 +142,8 @@ func TestAllTogether(t *testing.T) {
 	}, d.FailedAll(s, one(5), all, false))
 }
 
-// TestAllTogetherInVain requires that the job ends if a process cannot be ended. No recall may be sent before the
-// launch is complete.
+// TestAllTogetherInVain requires that the job ends if a recall fails because a process cannot be ended. The recall must
+// not be sent before the launch is complete.
 func TestAllTogetherInVain(t *testing.T) {
 	d := newDirector(Limit{Most: 2})
 	all := Span{0, 6}

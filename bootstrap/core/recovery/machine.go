@@ -3,8 +3,9 @@
 // determines what the job does about a loss.
 //
 // A restart of ranks has these steps (docs/dev/decisions/0020-restart.md). The Director of the root controls them,
-// because only the root learns of all failures. A floor announces the oldest valid epoch of some ranks; messages from
-// older epochs are ignored. A restart of all ranks begins with a Recall, which ends all of them.
+// because only the root learns of all failures. A program of a rank has an epoch, which increases with each restart. A
+// floor announces the oldest valid epoch of some ranks. Messages of programs with older epochs are ignored. A restart
+// of all ranks begins with a Recall, which ends all of them.
 //
 //	root:   running --Failure--> fencing --Recalled, Fenced--> announcing --FloorSet--> starting --Respawned--> running
 //	agent:  running --RankFailed--> failed --RankFenced, RankDrained, Respawn--> Refork --> running
@@ -33,7 +34,7 @@ import (
 	"ibrun/internal/job"
 )
 
-// Response is the reaction of a job to a loss.
+// Response is the reaction of a job to the loss of a rank or an agent.
 type Response uint8
 
 const (
@@ -72,20 +73,21 @@ func (p Policy) Restarts() bool { return p.Rank >= Restart }
 // restarted.
 const FencePatience = 2 * time.Second
 
-// period is the period of the job that an agent is in.
+// period is the part of the job's life that an agent has reached.
 type period uint8
 
 const (
 	unopened  period = iota // before Open
 	launching               // until Launched
-	alive                   // until Ended, or until the machine of the root ends the job
+	alive                   // until Ended, or until this machine, at the root, ends the job
 	ending
 )
 
 // Machine is the state machine of one agent. It maintains these invariants:
 //
 //  1. Until the job ends, node.failed is the number of ranks of this node that have failed and were not started again.
-//  2. Until the job ends, all ranks of a node that a Recall has reached count as failed, or none was ever started.
+//  2. From the arrival of a Recall until the Respawn of all ranks, all ranks of this node count as failed, or none was
+//     ever started. This holds until the job ends.
 //  3. The newest floor that the subtree has confirmed is not newer than the newest floor that has arrived.
 //  4. Only the Director of the root has restarts under way.
 type Machine struct {
@@ -105,8 +107,9 @@ func New(below *subtree.Subtree) Machine {
 	return Machine{below: below, floors: NewFloors(below), node: node{rested: -1}}
 }
 
-// Step handles an event at the time now and returns the resulting effects. An effect may cause further events. The core
-// passes them to Step while it performs the effect.
+// Step handles an event at the time now and returns the resulting effects. now is measured from any fixed time, in all
+// calls from the same one. An effect may cause further events. The core passes them to Step while it performs the
+// effect.
 func (m *Machine) Step(now time.Duration, ev Event) []Effect {
 	m.now = now
 	switch ev := ev.(type) {
@@ -151,7 +154,7 @@ func (m *Machine) open(ev Open) {
 	}
 }
 
-// due handles the deadlines that have passed.
+// due handles the deadlines of the root that have passed.
 func (m *Machine) due() {
 	if m.period == alive {
 		m.fencesDue()
@@ -204,7 +207,7 @@ func (m *Machine) answer(from subtree.Link, msg frame.Message) {
 	}
 }
 
-// settle performs the steps that have become possible by the last event.
+// settle performs the steps that have become possible by the last event on this agent.
 func (m *Machine) settle() {
 	m.spreadLosses()
 	m.continueRecall()
@@ -216,26 +219,28 @@ func (m *Machine) Recalling() bool {
 	return m.period != ending && m.node.stage > nodeRuns && m.node.stage < nodeEmpty
 }
 
-// RecallOpen returns the newest Recall, with the remaining grace. It returns true if the ranks have not been ordered to
-// start again since that Recall.
+// RecallOpen returns the newest Recall, with the remaining grace. open reports whether that Recall is still in force:
+// the ranks have not been ordered to start again since.
 func (m *Machine) RecallOpen() (r wire.Recall, open bool) {
 	n := &m.node
 	return wire.Recall{Serial: n.recall, GraceMs: ms(max(n.killAt-m.now, 0))}, n.stage != nodeRuns
 }
 
-// Restarting reports whether ranks of this node have failed and were not started again.
+// Restarting reports whether ranks of this node have failed and will be restarted, but were not started again yet.
 func (m *Machine) Restarting() bool { return m.node.failed > 0 }
 
-// StartsNode reports whether all ranks of this node have been ordered to start again and some do not run yet.
+// StartsNode reports whether one Respawn has ordered all ranks of this node to start, and some of them do not run yet.
 func (m *Machine) StartsNode() bool { return m.node.starting > 0 && m.period != ending }
 
-// Relaunches reports whether the ranks of lost nodes are restarted in a repaired tree.
+// Relaunches reports whether the job repairs its tree and restarts failed ranks alone. It then also restarts the ranks
+// of lost nodes.
 func (m *Machine) Relaunches() bool { return m.policy.Agent == Continue && m.policy.Rank == Restart }
 
-// RestartsAll reports at the root whether a restart of all ranks is under way.
+// RestartsAll reports whether a restart of all ranks is under way. It is used at the root only.
 func (m *Machine) RestartsAll() bool { return m.root.director.RollsBack() }
 
-// HoldsAbort reports at the root whether the machine decides what happens after the abort of a rank.
+// HoldsAbort reports whether the machine decides if the job ends after a rank has aborted it. It is used at the root
+// only. If the result is true, the core passes an Abort and does not end the job.
 func (m *Machine) HoldsAbort() bool { return m.policy.Rank == RestartAll && m.period != ending }
 
 // MayRestart reports whether a failed rank of this node can be restarted. pmi says whether the rank uses PMI.
@@ -249,18 +254,18 @@ func (m *Machine) Floor() uint32 { return m.floors.Taken() }
 // FloorConfirmed returns the serial number of the newest floor that this subtree has confirmed, or 0.
 func (m *Machine) FloorConfirmed() uint32 { return m.floors.Confirmed() }
 
-// HasFloor reports whether the subtree of a child has confirmed the newest floor.
+// HasFloor reports whether the subtree of a child has confirmed the newest floor that has arrived at this agent.
 func (m *Machine) HasFloor(child subtree.Link) bool { return m.floors.Has(child) }
 
-// Standing returns the state of recovery for an agent that replaces a lost one: the floors of single ranks, the floor
-// of all ranks, and the serial numbers of the newest floor and the newest Recall.
+// Standing returns the message with the present state of the job for an agent that replaces a lost one. It fills in the
+// floors, and the serial numbers of the newest floor and the newest Recall. The caller fills in the other fields.
 func (m *Machine) Standing() wire.Standing {
 	return wire.Standing{
 		Serial: m.floors.Taken(), Recall: m.node.recall, Everyone: m.below.Floors.OfAll(), Floors: m.RankFloors(),
 	}
 }
 
-// RankFloors returns the floors of single ranks.
+// RankFloors returns the ranks whose floor is higher than the floor of all ranks, in ascending order.
 func (m *Machine) RankFloors() (floors []wire.RankFloor) {
 	for rank, epoch := range m.below.Floors.All() {
 		floors = append(floors, wire.RankFloor{Rank: rank, Epoch: epoch})
@@ -268,7 +273,7 @@ func (m *Machine) RankFloors() (floors []wire.RankFloor) {
 	return floors
 }
 
-// Check panics if an invariant does not hold.
+// Check panics if an invariant of Machine does not hold.
 func (m *Machine) Check() {
 	must := func(holds bool, number int) {
 		if !holds {
@@ -287,5 +292,5 @@ func (m *Machine) Check() {
 	must(m.below.Root || m.root.director.Idle(), 4)
 }
 
-// ms returns d in milliseconds, in the type that messages use. The result is at most 2^31.
+// ms returns d in milliseconds, but at most 2^31. The type uint32 is that of the fields of messages.
 func ms(d time.Duration) uint32 { return uint32(min(d.Milliseconds(), 1<<31)) }

@@ -7,8 +7,10 @@ import (
 	"ibrun/internal/job"
 )
 
-// Members is the root's record of the nodes that take part in the job, and of the spares. A dead node is replaced by a
-// spare, or dropped if the job may have fewer nodes (docs/dev/decisions/0013-late-binding.md).
+// Members is the root's record of the nodes that take part in the job, and of the spares. A node that is lost or cannot
+// be started is replaced by a spare, or dropped if the job may have fewer nodes
+// (docs/dev/decisions/0013-late-binding.md). Each node has two indices: the original index, and the present index,
+// which counts no dropped nodes.
 type Members struct {
 	All       job.Part                 // nodes of the job, including dropped ones, with their original hosts
 	Spares    job.Nodes                // spares that are not in use yet
@@ -19,7 +21,7 @@ type Members struct {
 	reserve   job.Nodes                // all spares, including those in use
 }
 
-// NewMembers returns the members of a job that is about to start. here and spareHere are as in Members.
+// NewMembers returns the members of a job that is about to start. here and spareHere are as the fields of Members.
 func NewMembers(all job.Part, spares job.Nodes, here int, spareHere string) Members {
 	return Members{All: all, Spares: spares, Here: here, SpareHere: spareHere, reserve: spares}
 }
@@ -38,7 +40,7 @@ func (s *Members) TakeSpare(node job.NodeIndex) (spare job.Run, ok bool) {
 	return spare, true
 }
 
-// Original returns the index that a node had before other nodes were dropped.
+// Original returns the original index of the node with the given present index.
 func (s *Members) Original(index job.NodeIndex) job.NodeIndex {
 	for _, d := range slices.Sorted(slices.Values(s.Dropped)) {
 		if d <= index {
@@ -48,7 +50,7 @@ func (s *Members) Original(index job.NodeIndex) job.NodeIndex {
 	return index
 }
 
-// At returns the node with the given present index, and reports whether it is the root's machine.
+// At returns the node with the given present index. local reports whether the node is the root's machine.
 func (s *Members) At(index job.NodeIndex) (n job.Node, local bool) {
 	index = s.Original(index)
 	n = s.All.Nodes.At(int(index - s.All.First))
@@ -62,7 +64,7 @@ func (s *Members) At(index job.NodeIndex) (n job.Node, local bool) {
 	return n, s.Here >= 0 && index == job.NodeIndex(s.Here)
 }
 
-// host returns the entry of the list of nodes or spares for the present host of a node. index is its present index.
+// host returns the present host of the node with the given present index, as a Run of one host.
 func (s *Members) host(index job.NodeIndex) job.Run {
 	node, _ := s.At(index)
 	if i := s.reserve.Index(node.Host); i >= 0 {
@@ -86,7 +88,8 @@ func (s *Members) Resize(nodes job.Nodes) {
 	}
 }
 
-// HasHost reports whether a node of the job is on host.
+// HasHost reports whether a node of the job is on host. It counts dropped nodes, but not hosts that a spare has
+// replaced.
 func (s *Members) HasHost(host string) bool {
 	for node, spare := range s.Replaced {
 		if spare == host {
@@ -99,7 +102,7 @@ func (s *Members) HasHost(host string) bool {
 	return s.All.Nodes.Index(host) >= 0
 }
 
-// Membership returns the message by which the agents learn the final nodes of the job and start its ranks.
+// Membership returns the message that tells the agents the final nodes of the job j. It also lets them start the ranks.
 func (s *Members) Membership(j *job.Job) wire.Membership {
 	m := wire.Membership{FirstHost: j.FirstHost}
 	slices.Sort(s.Dropped)
@@ -126,7 +129,7 @@ func (s *Members) Membership(j *job.Job) wire.Membership {
 	return m
 }
 
-// Hosts returns the host list of all nodes that take part.
+// Hosts returns the host list of all nodes that take part, without dropped nodes and with the spares in use.
 func (s *Members) Hosts() string {
 	var runs []job.Run
 	for i := range s.All.Nodes.Len() {

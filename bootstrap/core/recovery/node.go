@@ -10,35 +10,35 @@ import (
 	"ibrun/internal/job"
 )
 
-// nodeStage says how far a Recall has progressed on this node and in its subtree.
+// nodeStage is the progress of a Recall on this node and in its subtree.
 type nodeStage uint8
 
 const (
 	nodeRuns     nodeStage = iota // no Recall has arrived, or all ranks have been ordered to start again since
 	nodeStops                     // the ranks have received SIGTERM
 	nodeEmptying                  // an EmptyNode is in progress
-	nodeReaps                     // all ranks were killed, and the exit of some has not been reported yet
+	nodeReaps                     // all ranks were killed, but the core has not seen the exit of some yet
 	nodeStuck                     // some processes survived SIGKILL, and the parent has been told
 	nodeEmpty                     // no process of this node's ranks is left
 	nodeRecalled                  // no process of any rank of the subtree is left, and the parent has been told
 )
 
-// node is the state of restarts on this node. The fields recall, children and serial contain the serial numbers of
-// orders.
+// node is the state of restarts on this node. The fields recall, children and serial contain serial numbers of orders,
+// where 0 means none.
 type node struct {
 	stage    nodeStage
-	recall   uint32        // newest Recall; 0 means none
+	recall   uint32        // newest Recall
 	killAt   time.Duration // time at which the grace of that Recall ends
 	children []uint32      // newest Recall that each child's subtree has completed, by subtree.Link
 	starts   []start       // ranks of this node; empty before NodeStarted, or if the job restarts no ranks
 	failed   uint32        // number of ranks that have failed and were not started again
 	fences   int           // number of Fence effects in progress
 	serial   uint32        // newest Respawn of all ranks of the job, or of the first start of this node
-	starting uint32        // number of ranks that were ordered to start by that Respawn and do not run yet
+	starting uint32        // number of ranks that the Respawn in serial starts and that do not run yet
 	rested   int64         // serial number of the floor in the last Rest that the parent has; -1 if it has none
 }
 
-// progress is a set of conditions that hold for a failed rank. All but failed prevent its restart.
+// progress is a set of conditions that hold for a failed rank. Each condition but the first prevents its restart.
 type progress uint8
 
 const (
@@ -48,7 +48,7 @@ const (
 	unordered                      // no Respawn for the rank has arrived
 )
 
-// start is the state of one rank of this node. If lacks is 0, the rank runs or has ended and is not restarted. If
+// start is the state of one rank of this node. If lacks is 0, the rank runs, or it has ended and is not restarted. If
 // failed is the only condition in lacks, the rank can be started again.
 type start struct {
 	lacks  progress
@@ -106,8 +106,8 @@ func (m *Machine) nodeEvent(ev Event) {
 
 func (m *Machine) startOf(rank job.Slot) *start { return &m.node.starts[m.below.Own.Index(rank)] }
 
-// forget discards the state of a rank of this node that has ended. Agents that wait for the rank then wait for its next
-// start.
+// forget discards what the ended program of a rank of this node has published. Look-ups of these values then wait for
+// the rank's next program.
 func (m *Machine) forget(rank job.Slot) {
 	p := m.below.Own.Of(rank)
 	p.Restart(p.Start())
@@ -116,7 +116,7 @@ func (m *Machine) forget(rank job.Slot) {
 
 func failedStart() start { return start{lacks: failed | unfenced | undrained | unordered} }
 
-// raise applies a floor, and sends it to the ranks of this node and to the children.
+// raise applies a floor and returns a Raise, so that the core applies it and sends it to ranks and children.
 func (m *Machine) raise(floor wire.Floor) {
 	if m.period == ending || !m.floors.Take(floor.Serial) {
 		return
@@ -136,7 +136,7 @@ func (m *Machine) raise(floor wire.Floor) {
 	m.floors.Here()
 }
 
-// awake records that the ranks of this subtree may run again.
+// awake records that ranks of this subtree may run again, so that no child counts as resting.
 func (m *Machine) awake() {
 	m.do(Awake{})
 	for l := range subtree.Link(m.below.Children()) {
@@ -144,8 +144,8 @@ func (m *Machine) awake() {
 	}
 }
 
-// respawn handles an order to start ranks of this subtree again. The ranks of this node start when they are fenced and
-// drained.
+// respawn handles an order to start ranks of this subtree. If the ranks of this node were never started, as on a new
+// agent, they start at once. Failed ranks start when they are fenced and drained.
 func (m *Machine) respawn(order wire.Respawn) {
 	n, span := &m.node, Span{order.First, order.Count}
 	if n.stage == nodeRecalled && order.Count == m.below.Layout.Ranks() {
@@ -199,8 +199,8 @@ func (m *Machine) recall(order wire.Recall) {
 
 func (n *node) become(s nodeStage) { n.stage = s }
 
-// recallAgain ends ranks that were being started when a Recall arrived. It returns false if no Recall is ending the
-// ranks of this node.
+// recallAgain ends ranks that were being started when a Recall arrived. It is called when their start is complete. It
+// returns false if no Recall is ending the ranks of this node.
 func (m *Machine) recallAgain() bool {
 	if !m.Recalling() {
 		return false
@@ -230,7 +230,7 @@ func (m *Machine) continueRecall() {
 		m.do(Wake{n.killAt})
 	}
 	if n.stage != nodeEmpty || m.below.Own.Undrained > 0 || n.fences > 0 {
-		return // a Fence in progress would also kill the processes of a new start
+		return // if a rank started during a Fence, the Fence would kill its new processes, too
 	}
 	for l := range subtree.Link(m.below.Children()) {
 		if !m.below.Ended(l) && *m.recalledBy(l) < n.recall {
@@ -279,7 +279,7 @@ func (m *Machine) childRecalled(l subtree.Link, answer wire.Recalled) {
 	}
 }
 
-// recalledBy returns the serial number of the newest Recall that a child has completed, as a pointer for changing it.
+// recalledBy returns a pointer to the serial number of the newest Recall that the subtree of the child l has completed.
 func (m *Machine) recalledBy(l subtree.Link) *uint32 {
 	n := &m.node
 	if missing := int(l) + 1 - len(n.children); missing > 0 {
@@ -288,7 +288,8 @@ func (m *Machine) recalledBy(l subtree.Link) *uint32 {
 	return &n.children[l]
 }
 
-// continueRestarts confirms floors, and starts the failed ranks that are fenced, drained and ordered to start.
+// continueRestarts confirms the floors that the whole subtree has applied. It then starts the failed ranks of this node
+// that are fenced, drained and ordered to start.
 func (m *Machine) continueRestarts() {
 	if serial, news := m.floors.News(); news {
 		if m.below.Root {
@@ -321,8 +322,9 @@ func (m *Machine) continueRestarts() {
 // codeStuck is the exit code of a rank that cannot be restarted because its old processes survived SIGKILL.
 const codeStuck = 125
 
-// sendRespawned reports to the root that a rank runs or could not be started. If all ranks of this node were ordered to
-// start together, it reports only once that they run, when the last of them runs.
+// sendRespawned reports to the root that a rank runs or could not be started. If one Respawn has ordered all ranks of
+// this node to start, it sends a single message when the last of them runs. It reports ranks that could not be started
+// at once.
 func (m *Machine) sendRespawned(msg wire.Respawned) {
 	n := &m.node
 	if msg.Code == 0 && n.starting > 0 && msg.Serial == n.serial {
@@ -354,8 +356,8 @@ func (m *Machine) childrenLeft() (left []subtree.Link) {
 	return left
 }
 
-// rest tells the parent that no rank of this subtree runs, if the subtrees of all children rest too. At the root, it
-// ends the job instead, unless a restart is under way or an abort is pending.
+// rest handles a Quiet. If no rank runs in the subtrees of the children either, it sends Rest to the parent. At the
+// root, it ends the job instead, unless a restart is under way or an abort is pending.
 func (m *Machine) rest() {
 	if !m.Rests() || slices.ContainsFunc(m.childrenLeft(), func(l subtree.Link) bool { return !m.below.Resting(l) }) {
 		return
@@ -373,8 +375,8 @@ func (m *Machine) rest() {
 	}
 }
 
-// takeOver sets the state of an agent that replaces a lost one. Only the lost agent has received the earlier floors and
-// Recalls.
+// takeOver sets the state of an agent that has been started in place of a lost one. The earlier floors and Recalls were
+// sent to the lost agent.
 func (m *Machine) takeOver(s wire.Standing) {
 	m.floors.Take(s.Serial)
 	m.floors.Here()

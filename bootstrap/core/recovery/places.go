@@ -13,7 +13,7 @@ import (
 // Causes of the loss of an agent whose host does not answer.
 const (
 	HostSilent = "its host has not answered for 10 s"
-	HostLost   = "its host has not answered for 7 s" // of a child, in a job that restarts ranks
+	HostLost   = "its host has not answered for 7 s" // used for a child in a job that restarts ranks
 )
 
 // Times of the failure detector, and the times after which a lost agent has ended its ranks.
@@ -21,8 +21,8 @@ const (
 	Heartbeat    = 2 * time.Second  // an agent sends a heartbeat over a link after this idle time
 	AgentTimeout = 60 * time.Second // an agent that is silent for this time is lost, even if its host answers
 
-	// OrphanTimeout limits, in a job that restarts the ranks of lost nodes, the time that an agent waits for another
-	// parent. It is measured from the last frame of the old parent.
+	// OrphanTimeout is the maximum time that an agent without a parent lets its ranks run, in a job that repairs its
+	// tree and restarts ranks. It is measured from the last frame of the lost parent.
 	OrphanTimeout = 11500 * time.Millisecond
 
 	// ranksEnded is the maximum time from the last frame that the parent has received from a lost agent until that
@@ -30,12 +30,13 @@ const (
 	// a second. Parent and agent may have received their last frames from each other a Heartbeat apart. One more
 	// second allows for different clocks.
 	ranksEnded = 11*time.Second + Heartbeat + time.Second
-	// orphanEnded is the same time in a job that repairs its tree.
+	// orphanEnded corresponds to ranksEnded in a job that repairs its tree.
 	orphanEnded = OrphanTimeout + Heartbeat + time.Second
-	// stoppedEnded is the maximum time from the loss of an agent whose host answers until its reaper has ended it.
+	// stoppedEnded is the maximum time until the ranks of a lost agent have ended if the agent is stopped, but its host
+	// answers. It is measured from the loss. The reaper of the agent ends the ranks.
 	stoppedEnded = 15 * time.Second
 
-	// soon is the time within which the second loss of a node makes a spare replace it.
+	// soon is the time within which a second loss of the same node causes its replacement by a spare.
 	soon = time.Minute
 )
 
@@ -43,19 +44,20 @@ const (
 // number of its Replace in the upper 16 bits.
 const MaxReplaced = 1<<16 - 1
 
-// UsesPMI is the text for the user if a job ends because a failed rank uses PMI.
+// UsesPMI is the reason for the user if a job ends because ranks that have failed or were lost use PMI, and therefore
+// cannot be restarted alone.
 const UsesPMI = "it uses PMI, so it cannot be restarted alone; hint: --on-failure end, and start the job again"
 
 func isSilent(f wire.Fault) bool { return f.Cause == HostSilent || f.Cause == HostLost }
 
-// missing is a set of conditions of a place. The ranks of the node restart when neither unfencedNode nor unreadyAgent
-// is set.
+// missing is a set of conditions of a place. The ranks of the node are restarted as soon as neither unfencedNode nor
+// unreadyAgent is set.
 type missing uint8
 
 const (
 	unfencedNode missing = 1 << iota // old processes of the ranks may still run
 	unreadyAgent                     // no new agent is ready
-	blindSweep                       // old processes may run on an earlier host of the node, which no sweep checks
+	blindSweep                       // old processes may run on an earlier host of the node, which is not swept
 )
 
 // place is a node whose agent is lost and whose ranks are to be restarted. The Machine deletes it when no old process
@@ -65,8 +67,8 @@ const (
 //	lost --a sweep has left no process, or fenceAt has come--> fenced --+
 //	ordered --Replaced with a cause--> the next spare; without a spare the ranks are lost, or the job ends
 type place struct {
-	fault   wire.Fault
-	span    Span
+	fault   wire.Fault // loss of the agent
+	span    Span       // ranks of the node
 	lacks   missing
 	fenceAt time.Duration // time after which no old process can run any more, even if no sweep has succeeded
 	number  uint32        // number of the newest Replace for this node; 0 means none
@@ -82,9 +84,9 @@ const (
 	ignored                          // the loss of the node's ranks has been recorded before
 )
 
-// respond decides about the loss of a node with the ranks of span. repaired says that the parent of the lost agent has
-// adopted its children. If the job ends, why contains an additional reason or is empty. f.Cause is the cause of the
-// loss.
+// respond decides what the root does about the loss of a node. f is the loss, and span contains the ranks of the node.
+// repaired says that the parent of the lost agent has adopted the children of the lost agent. If the job ends, why may
+// contain a reason to be shown after f.Cause.
 func (m *Machine) respond(f wire.Fault, span Span, repaired bool) (r nodeResponse, why string) {
 	root, spares := &m.root, m.root.members.Spares.Len() > 0
 	adopts := m.policy.Agent == Continue
@@ -107,7 +109,7 @@ func (m *Machine) respond(f wire.Fault, span Span, repaired bool) (r nodeRespons
 	case m.policy.Rank == Restart && m.RestartsAll():
 		return losesRanks, ""
 	case Covers(m.losses.known, span.First) || Covers(m.losses.fresh, span.First):
-		return ignored, "" // another agent has reported the same loss
+		return ignored, "" // the ranks are lost for good already
 	case m.policy.Rank == RestartAll || !root.pmi:
 		return replacesNode, ""
 	case root.repairAsked:
@@ -132,7 +134,8 @@ func (m *Machine) nodeLost(ev NodeLost) {
 	}
 }
 
-// endOfLost ends the job because of the loss of a node, and sweeps the node. why is an additional reason or empty.
+// endOfLost ends the job because of the loss of a node, and sweeps the node. why is an additional reason for the user,
+// or "".
 func (m *Machine) endOfLost(f wire.Fault, why string) {
 	if why != "" {
 		f.Cause = Joined(f.Cause, why)
@@ -141,8 +144,8 @@ func (m *Machine) endOfLost(f wire.Fault, why string) {
 	m.sweepLost(f)
 }
 
-// loseNode handles the loss of a node after which the job continues without its ranks. The loss is
-// recorded as a failure of the job. If all ranks are being restarted, the job ends instead.
+// loseNode handles the loss of a node whose ranks are not restarted. The job continues without them, and the loss
+// counts as a failure of the job. If all ranks are being restarted, the job ends instead.
 func (m *Machine) loseNode(f wire.Fault) {
 	if m.RestartsAll() && m.period != ending {
 		m.endOfLost(f, "all ranks were about to start again")
@@ -154,14 +157,14 @@ func (m *Machine) loseNode(f wire.Fault) {
 		return
 	}
 	if first, count := m.below.Layout.SlotsOn(f.Node); count > 0 && !Covers(m.losses.fresh, first) {
-		m.losses.add(Span{first, count}) // the lost agent's parent has kept the place and not reported these ranks
+		m.losses.add(Span{first, count}) // the parent of the lost agent expected a restart and has not reported them
 	}
 }
 
-// replace restarts the ranks of a lost node. In a repaired tree, the node is swept first. If the sweep succeeds, a new
-// agent is started on the same host. If the host cannot be reached, a new agent is started on a spare. A spare is used
-// at once if the host is silent, if a spare is left and the node was also lost within the last minute, or if the tree
-// is not repaired.
+// replace restarts the ranks of a lost node, and sweeps the node. In a repaired tree, a new agent is started on the
+// same host when the sweep has succeeded. If the sweep fails, a new agent is started on a spare. A spare is used at
+// once if the host is silent, if the tree is not repaired, or if a spare is left and the node was also lost within the
+// last minute.
 func (m *Machine) replace(f wire.Fault, span Span, ev NodeLost) {
 	r := &m.root
 	at, before := r.lostAt[f.Node]
@@ -184,7 +187,7 @@ func (m *Machine) replace(f wire.Fault, span Span, ev NodeLost) {
 	}
 }
 
-// openPlace creates the place of a lost node, and sweeps the node.
+// openPlace records that the ranks of a lost node are to be restarted, and sweeps the node.
 func (m *Machine) openPlace(f wire.Fault, span Span) *place {
 	silent, end := time.Duration(f.SilentMs)*time.Millisecond, ranksEnded
 	if m.policy.Agent == Continue {
@@ -207,8 +210,8 @@ func (m *Machine) openPlace(f wire.Fault, span Span) *place {
 	return p
 }
 
-// nextSpare orders an agent on the next spare. If no spare is left, the job continues without the ranks in a repaired
-// tree, and ends otherwise.
+// nextSpare starts a new agent for the place p on the next spare. If no spare is left, the job continues without the
+// ranks in a repaired tree, and ends otherwise.
 func (m *Machine) nextSpare(p *place) {
 	node := p.fault.Node
 	spare, ok := m.root.members.TakeSpare(m.root.members.Original(node))
@@ -226,10 +229,10 @@ func (m *Machine) nextSpare(p *place) {
 	}
 }
 
-// ownHost orders a new agent on the host of the lost agent.
+// ownHost starts a new agent for the place p on the host of the lost agent.
 func (m *Machine) ownHost(p *place) { m.orderAgent(p, m.root.members.host(p.fault.Node)) }
 
-// orderAgent orders a new agent for the place p on host.
+// orderAgent starts a new agent for the place p on host. It makes a Replace with a new number.
 func (m *Machine) orderAgent(p *place, host job.Run) {
 	host.Ranks = p.span.Count
 	m.root.number++
@@ -239,7 +242,7 @@ func (m *Machine) orderAgent(p *place, host job.Run) {
 	}})
 }
 
-// placed handles the answer to a Replace at the root.
+// placed handles the answer to a Replace at the root. If the new agent could not be started, it tries the next spare.
 func (m *Machine) placed(answer wire.Replaced) {
 	p := m.root.places[answer.Node]
 	switch {
@@ -257,8 +260,8 @@ func (m *Machine) placed(answer wire.Replaced) {
 	}
 }
 
-// found clears a condition. If the node is fenced and a new agent is ready, it deletes the place, and the Director
-// restarts the ranks.
+// found clears a condition of the place p. If the node is now fenced and a new agent is ready, it deletes the place and
+// tells the Director, which restarts the ranks.
 func (m *Machine) found(p *place, condition missing) {
 	p.lacks &^= condition
 	if p.lacks&(unfencedNode|unreadyAgent) == 0 {
@@ -267,7 +270,8 @@ func (m *Machine) found(p *place, condition missing) {
 	}
 }
 
-// placeSwept handles the end of the sweep of a node whose ranks are to be restarted.
+// placeSwept handles the result of the sweep of a node whose ranks are to be restarted. If processes have survived, the
+// job ends. If the sweep has failed and no new agent was ordered yet, it uses a spare.
 func (m *Machine) placeSwept(p *place, ev NodeSwept) {
 	switch {
 	case ev.Left != "":

@@ -15,7 +15,8 @@ func TestMayJoin(t *testing.T) {
 	require.False(t, MayJoin(1, 3), "the present parent is nearer to the root")
 }
 
-// TestSent requires that Granted removes only messages that fit completely into the granted bytes.
+// TestSent requires that Granted removes a message only if all of its bytes are granted, and that Take returns the
+// rest.
 func TestSent(t *testing.T) {
 	var s Sent[string]
 	s.Add("a", 10)
@@ -27,8 +28,8 @@ func TestSent(t *testing.T) {
 	require.Zero(t, s.Len())
 }
 
-// TestReports requires that a report is retained once, until Passed removes it. First must return true once for each
-// report.
+// TestReports requires that Reports retains a report only once, and until Passed removes it. First must return true for
+// the first arrival of a report, and false when the report arrives again.
 func TestReports(t *testing.T) {
 	var at, root Reports[string]
 	one, two := at.Next(), at.Next()
@@ -45,7 +46,7 @@ func TestReports(t *testing.T) {
 	require.True(t, root.First(8, 1))
 }
 
-// TestSignals requires that After returns the signals after a number, as far as they are retained.
+// TestSignals requires that After(n) returns the signals after the first n, and at most the last keptSignals of them.
 func TestSignals(t *testing.T) {
 	var s Signals
 	for n := range uint8(20) {
@@ -57,8 +58,8 @@ func TestSignals(t *testing.T) {
 	require.Empty(t, s.After(30), "30 is more than the number of signals")
 }
 
-// TestInput adds frames of 100 bytes with a limit of 250 bytes. At least the last 250 bytes must be retained, in whole
-// frames, and After must report that earlier ones are not.
+// TestInput adds frames of 100 bytes, of which at least the last 250 bytes must be retained. After must return false if
+// it is asked for frames that are not retained.
 func TestInput(t *testing.T) {
 	var in Input[string]
 	for range 10 {
@@ -76,8 +77,8 @@ func TestInput(t *testing.T) {
 	require.Empty(t, missed)
 }
 
-// TestStreams requires that Next returns the position of each chunk, and that Fresh recognises bytes that have arrived
-// before and bytes that are missing.
+// TestStreams requires that Next returns the position of each chunk of output. Fresh must count the bytes that have
+// arrived before, and the bytes that are missing.
 func TestStreams(t *testing.T) {
 	s, of := Streams{}, Stream{Rank: 3, Number: 1}
 	require.Zero(t, s.Next(of, 10))
@@ -94,8 +95,8 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// TestAsked sends questions again, before and after their answers. Ask must recognise them and return the answer. A
-// new question with the same ID as an answered one must not be taken for a repetition.
+// TestAsked repeats a question before and after its answer. Ask must recognise the repetition, and return the answer if
+// it has arrived. A new question with the ID of an answered one must not count as a repetition.
 func TestAsked(t *testing.T) {
 	var a Asked
 	name, spawn := rankwire.Name{Rank: 3, ID: 1}, rankwire.SpawnJob{Rank: 3}

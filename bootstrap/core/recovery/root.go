@@ -12,23 +12,23 @@ import (
 // root is the part of a Machine's state that only the root uses.
 type root struct {
 	job         *job.Job
-	host        string
+	host        string // host of the root
 	members     Members
 	repairAsked bool // as in Open
 	pmi         bool // ranks use PMI
 
 	director Director
-	faults   map[job.Slot]wire.Fault         // newest failure of restarted ranks, by their first rank
-	abort    wire.Fault                      // abort that ends the job at abortAt, unless all ranks are restarted
+	faults   map[job.Slot]wire.Fault         // newest failure of ranks that are restarted, by the first of these ranks
+	abort    wire.Fault                      // pending abort; it ends the job at abortAt unless all ranks restart
 	places   map[job.NodeIndex]*place        // lost nodes whose ranks are to be restarted
-	number   uint32                          // number of the newest Replace
+	number   uint32                          // number of the newest Replace; 0 means none
 	lostAt   map[job.NodeIndex]time.Duration // time of the last loss of each replaced node
 	sweeps   sweeps
 	abortAt  time.Duration // time at which abort ends the job; 0 means that no abort is pending
 }
 
-// abortPatience is the time that the root waits after an abort for the failure that may have caused it. MPI libraries
-// abort when a peer has died.
+// abortPatience is the time that the root waits after the abort of a rank before it ends the job. MPI libraries abort
+// when a peer has died. In that case the failure of the peer arrives in this time, and all ranks are restarted.
 const abortPatience = 300 * time.Millisecond
 
 // openRoot initializes the root's part of the machine.
@@ -75,8 +75,9 @@ func (m *Machine) rootEvent(ev Event) {
 	}
 }
 
-// restartAll restarts all ranks because the ranks of have failed, or because one of them asks for a restart. It ends
-// the job instead if spawned jobs run or some ranks are lost for good. fenced is as in Director.Failed.
+// restartAll restarts all ranks, because the ranks in the parameter of have failed or one of them asks for a restart.
+// It ends the job instead if spawned jobs run or some ranks are lost for good. f describes the failure or the request.
+// fenced is as in Director.Failed.
 func (m *Machine) restartAll(f wire.Fault, of Span, fenced, spawned bool) {
 	r := &m.root
 	r.faults[of.First] = f
@@ -92,7 +93,7 @@ func (m *Machine) restartAll(f wire.Fault, of Span, fenced, spawned bool) {
 	}
 }
 
-// decide carries out decisions of the Director.
+// decide performs the decisions of the Director.
 func (m *Machine) decide(decisions []Decision) {
 	for _, d := range decisions {
 		switch d.Do {
@@ -110,7 +111,7 @@ func (m *Machine) decide(decisions []Decision) {
 	}
 }
 
-// giveUp ends the job because the failed ranks of cannot be restarted for the reason why.
+// giveUp ends the job for the reason why, because the failed ranks in the parameter of cannot be restarted.
 func (m *Machine) giveUp(of Span, why string) {
 	f := m.root.faults[of.First]
 	if f.What != wire.FaultFork {
@@ -119,7 +120,7 @@ func (m *Machine) giveUp(of Span, why string) {
 	m.endJob(f)
 }
 
-// Joined returns the cause "a; b", or b if a is empty.
+// Joined returns a and b, separated by "; ". If a is empty, it returns b.
 func Joined(a, b string) string {
 	if a == "" {
 		return b
@@ -127,7 +128,7 @@ func Joined(a, b string) string {
 	return a + "; " + b
 }
 
-// respawned handles the result of a Respawn from a child's subtree. An agent other than the root forwards it.
+// respawned handles the result of a Respawn from a child's subtree. Every agent but the root forwards it to its parent.
 func (m *Machine) respawned(msg wire.Respawned) {
 	switch {
 	case !m.below.Root:
@@ -147,20 +148,20 @@ func (m *Machine) respawned(msg wire.Respawned) {
 	m.decide(m.root.director.Respawned(msg.Serial, Span{msg.First, msg.Count}, msg.Cause))
 }
 
-// endJob ends the job because of a failure.
+// endJob ends the job because of the failure f.
 func (m *Machine) endJob(f wire.Fault) {
 	m.becomeEnding()
 	m.do(EndJob{f})
 }
 
-// notice shows the user a message about a host.
+// notice shows the user the message text, which concerns host.
 func (m *Machine) notice(host, text string) { m.do(Notice{rankwire.Notice{Host: host, Text: text}}) }
 
-// Members returns the root's record of the nodes that take part.
+// Members returns the root's record of nodes and spares. The caller may change it.
 func (m *Machine) Members() *Members { return &m.root.members }
 
-// abortDue ends the job because of an abort if abortPatience has passed and no failure has caused a restart of all
-// ranks.
+// abortDue ends the job because of the pending abort if abortPatience has passed. A restart of all ranks has removed
+// the abort by then.
 func (m *Machine) abortDue() {
 	switch r := &m.root; {
 	case r.abortAt == 0:

@@ -9,32 +9,32 @@ import (
 	"ibrun/internal/plain"
 )
 
-// The root sweeps nodes whose agents have not reported how their ranks ended. For each node it opens a separate session
-// and kills the remaining processes of the job, because the reaper and the agent of the node may have been killed at
-// the same time (docs/dev/decisions/0022-containment.md).
+// The root sweeps the nodes of lost agents: it opens a separate session to each of these nodes and kills the remaining
+// processes of the job. This is necessary because the agent and its reaper may have been killed at the same time
+// (docs/dev/decisions/0022-containment.md).
 const (
-	minSweepPatience    = 5 * time.Second        // least time limit of a session and its sweep
-	silentSweepPatience = 2 * time.Second        // time limit if the host has not answered before
+	minSweepPatience    = 5 * time.Second        // minimum time limit of a session and its sweep
+	silentSweepPatience = 2 * time.Second        // time limit if the host or the agent has not answered before
 	sweepSlack          = 500 * time.Millisecond // additional time for the driver to report that the limit has passed
 	maxSweeping         = 16                     // maximum number of sessions at the same time
-	maxSwept            = 64                     // maximum number of swept nodes, if agents above them were lost
+	maxSwept            = 64                     // limit of queued sweeps up to which sweepRest adds more
 	orphanGrace         = 2 * time.Second        // maximum grace of the ranks that a sweep finds
 )
 
-// sweepBelow says whether agents below lost agents may be lost as well. The root sweeps their nodes at the end of the
-// job.
+// sweepBelow says whether agents may be lost without a report for each of them, because they are below a lost or silent
+// agent. The root sweeps their nodes at the end of the job.
 type sweepBelow uint8
 
 const (
 	noneBelow   sweepBelow = iota // no such agent may be lost
-	lostBelow                     // agents were lost with an agent above them
-	silentBelow                   // children have not reported in time
+	lostBelow                     // an agent was lost together with the agents below it
+	silentBelow                   // children of the root have not reported in time how their ranks ended
 	sweptBelow                    // sweeps of the nodes of these agents have been requested
 )
 
 // sweeps is the root's record of the nodes that it sweeps.
 type sweeps struct {
-	known   map[job.NodeIndex]bool // nodes whose sweep has been requested
+	known   map[job.NodeIndex]bool // nodes that were queued for a sweep, including those already swept
 	queue   []SweepNode            // sweeps that have not started, oldest first
 	running map[job.NodeIndex]bool // nodes that are being swept
 	below   sweepBelow
@@ -42,14 +42,14 @@ type sweeps struct {
 	session time.Duration // expected duration of the start of a remote session
 }
 
-// Patience returns the time to wait for an operation whose previous run has taken the time before. The result is twice
-// that time, but at most 15 s and at least least.
+// Patience returns the time to wait for an operation. before is the time that it took in the past. The result is twice
+// that time, limited to 15 s, or the parameter least if that is longer.
 func Patience(least, before time.Duration) time.Duration {
 	return max(least, min(2*before, 15*time.Second))
 }
 
-// sweepLost sweeps the node of a lost agent. It does nothing if the agent has reported its own loss, because such an
-// agent ends its ranks itself.
+// sweepLost sweeps the node of a lost agent. f is the loss. If the agent has reported its own loss, sweepLost does
+// nothing, because such an agent ends its ranks itself.
 func (m *Machine) sweepLost(f wire.Fault) {
 	s, how := &m.root.sweeps, m.root.job.Launch
 	switch {
@@ -72,7 +72,8 @@ func (m *Machine) sweepLost(f wire.Fault) {
 
 func (s *sweeps) becomeBelow(b sweepBelow) { s.below = max(s.below, b) }
 
-// sweepNode sweeps a node, unless it was swept before. The sweep starts when fewer than maxSweeping sweeps are running.
+// sweepNode queues the sweep of a node, unless it was queued before. patience is the time limit of the sweep. The sweep
+// starts when fewer than maxSweeping sweeps are running.
 func (m *Machine) sweepNode(index job.NodeIndex, patience time.Duration) {
 	s := &m.root.sweeps
 	if s.known[index] {
@@ -96,7 +97,8 @@ func (m *Machine) startSweeps() {
 	}
 }
 
-// swept handles the end of a sweep. It tells the user what was found, unless the ranks of the node are to be restarted.
+// swept handles the result of a sweep. If the ranks of the node are to be restarted, placeSwept uses the result.
+// Otherwise swept tells the user what the sweep has found, or why it has failed.
 func (m *Machine) swept(ev NodeSwept) {
 	delete(m.root.sweeps.running, ev.Index)
 	if p := m.root.places[ev.Index]; p != nil && m.period == alive {
@@ -119,8 +121,9 @@ func (m *Machine) swept(ev NodeSwept) {
 	m.startSweeps()
 }
 
-// sweepRest sweeps the nodes whose ranks are lost with an agent above them. ends contains the exit statuses of the
-// ranks. If sweeps have not ended in time, it tells the user.
+// sweepRest handles Sweeping. On the first call, it sweeps the nodes below lost or silent agents, if there are any.
+// They are the nodes of the ranks that have the status Lost in ends. If sweeps have not ended in time, it tells the
+// user.
 func (m *Machine) sweepRest(ends []job.StatusRun) {
 	s := &m.root.sweeps
 	patience := Patience(minSweepPatience, s.session)
