@@ -169,7 +169,7 @@ func (c *Core) sendStanding(l Link) {
 // stand applies the present state of the job. This agent has been started in place of a lost one.
 func (c *Core) stand(m wire.Standing) {
 	r := &c.repair
-	r.number, r.respawn, r.inputs = m.Number, m.Serial, wire.NoInput // m replaces all earlier orders, and earlier input is lost
+	r.number, r.respawn, r.inputs = m.Number, m.Serial, wire.NoInput // restarted ranks get no input
 	r.reports.Begin(m.Number << 16)
 	r.signals.Begin(m.Signals)
 	c.tellRecovery(recovery.Order{Msg: m})

@@ -53,16 +53,16 @@ type repairing struct {
 
 	sent       recovery.Sent[chunk]          // output sent to the parent that the parent has not granted yet
 	streams    recovery.Streams              // positions of received output at the root, of own output elsewhere
-	reports    recovery.Reports[wire.Report] // failures
+	reports    recovery.Reports[wire.Report] // reports of failures, see recovery.Reports
 	signals    recovery.Signals              // signals that have arrived
 	input      recovery.Input[wire.Stdin]    // last frames of standard input that were forwarded
-	inputs     uint32                        // number of Stdin frames from the parent; NoInput if others came before
+	inputs     uint32                        // number of Stdin frames received; wire.NoInput if number is not 0
 	asked      recovery.Asked                // questions of the subtree's ranks to the root
 	floors     []wire.Floor                  // all that were sent to children, in order
 	respawns   []wire.Respawn                // all that were sent to children, in order
 	respawn    uint32                        // serial number of the newest Respawn from the parent
 	respawned  []wire.Respawned              // all that were sent to the parent, in order
-	membership *wire.Membership              // sent to the children; nil before
+	membership *wire.Membership              // newest message sent to the children; nil before the first
 	failed     rankwire.SlotSpans            // failed ranks that were reported to the parent
 	number     uint32                        // number of the Replace that started this agent; 0 means none
 	refused    bool                          // this agent has reported that its ranks use PMI; see spokePMI
@@ -161,7 +161,7 @@ func (r *repairing) most() time.Duration {
 	return recovery.Patience(least, sessions)
 }
 
-// wait begins the wait for a new parent.
+// wait begins the wait for a new parent after the link to the parent was lost.
 func (c *Core) wait() {
 	r := &c.repair
 	if r.waiting {
@@ -333,7 +333,8 @@ func (c *Core) reportBelow(from Link, m wire.Report) {
 	}
 }
 
-// passed handles the root's confirmation of reports, and forwards it to the child with the node that has sent them.
+// passed handles the root's confirmation of reports of one node. It forwards the confirmation to the child whose
+// subtree contains the node.
 func (c *Core) passed(m wire.Passed) {
 	c.repair.reports.Passed(m.Node, m.Serial)
 	for i := range c.children {

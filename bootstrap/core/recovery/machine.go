@@ -3,7 +3,7 @@
 // determines what the job does about a loss.
 //
 // A restart of ranks has these steps (docs/dev/decisions/0020-restart.md). The Director of the root controls them,
-// because only the root learns of all failures. A program of a rank has an epoch, which increases with each restart. A
+// because only the root learns of all failures. A program of a rank has an epoch, which each restart increases. A
 // floor announces the oldest valid epoch of some ranks. Messages of programs with older epochs are ignored. A restart
 // of all ranks begins with a Recall, which ends all of them.
 //
