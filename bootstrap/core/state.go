@@ -17,11 +17,11 @@ import (
 	"ibrun/internal/job"
 )
 
-// The stages of an agent.
+// stage is the stage of an agent in the life of its job.
 //
 //	idle --Launch--> launching --all children settled--> running
 //	launching, running --End, parent lost--> ending --> done
-//	idle --End, or a sweep for another root--> done
+//	idle --End, a signal to the root, or the result of a SweepJob--> done
 //	running --all ranks have ended--> done
 //	any stage --this agent leaves because of a signal--> done
 type stage uint8
@@ -43,8 +43,8 @@ var nextStages = [...][]stage{
 	done:      nil,
 }
 
-// become enters stage s. All changes of c.stage are made here. With Config.Check it panics if s cannot follow the
-// present stage.
+// become enters stage s. All changes of c.stage are made here. If Config.Check is set, become panics if s cannot follow
+// the present stage.
 func (c *Core) become(s stage) {
 	if c.cfg.Check && !slices.Contains(nextStages[c.stage], s) {
 		panic(fmt.Sprintf("stage %d cannot follow stage %d", s, c.stage))
@@ -53,8 +53,8 @@ func (c *Core) become(s stage) {
 	c.below.Launched = c.below.Launched || s >= running
 }
 
-// forkState is the state of the first start of this node's ranks. The root has no ranks, and is forked from its launch
-// on.
+// forkState is the state of the first start of this node's ranks. The root has no ranks, and its state is forked from
+// its launch on.
 //
 //	unforked --Fork--> forking --ForkDone--> forked
 type forkState uint8
@@ -65,12 +65,12 @@ const (
 	forked
 )
 
-// fate says how far this agent has gone to end the ranks of its node. It never decreases.
+// fate is the last step that this agent has taken to end the ranks of its node. The steps are in ascending order.
 type fate uint8
 
 const (
 	free      fate = iota // the ranks run until they exit
-	toldToEnd             // the ranks were sent a signal to end
+	toldToEnd             // a signal to end was sent to the ranks
 	abandoned             // the remaining ranks have survived SIGKILL, and their later events are ignored
 )
 
@@ -87,7 +87,8 @@ const (
 	swept
 )
 
-// lookState is the state of the question what the ranks do, which the root asks on its own before it ends a job.
+// lookState is the state of the query by which the root finds out which ranks wait for which others, before it ends a
+// job by SIGQUIT or because of its time limit.
 //
 //	notLooked --the end is due--> askingNow --question sent--> looking --answer--> looked
 //	askingNow --answer without delay--> looked
@@ -100,14 +101,14 @@ const (
 	looked
 )
 
-// Core is one agent.
+// Core is the state of one agent. It performs no input or output: Step applies events and returns effects.
 type Core struct {
 	cfg   Config
-	now   time.Duration
-	out   []Effect
+	now   time.Duration // time of the present Step
+	out   []Effect      // effects of the present Step
 	stage stage
-	job   *job.Job
-	level int
+	job   *job.Job // nil before Launch
+	level int      // level of this agent in the tree; 0 is the root
 	shape tree.Shape
 
 	clock    clock
@@ -129,8 +130,8 @@ type Core struct {
 
 	lookups     lookup.Lookups
 	collectives collective.Collectives
-	bulk        lookup.Bulk // bulk fetches of values
-	tables      lookup.Bulk // bulk fetches of addresses
+	bulk        lookup.Bulk // bulk fetches of the values that ranks have put for PMI
+	tables      lookup.Bulk // bulk fetches of the addresses of ranks
 	pairs       lookup.Pairs
 	queries     queries.Queries
 	tools       flow.Tools
@@ -141,14 +142,14 @@ type Core struct {
 
 // starts is the progress of the launch of this subtree.
 type starts struct {
-	next         int // first child not started
-	inFlight     int
+	next         int    // index of the first child whose session was not requested yet
+	inFlight     int    // number of children whose session takes a slot of the window
 	reported     int    // children that the launch does not wait for: they are ready or have ended
 	up           uint32 // agents of the subtree that are up, this one included
 	failed       uint32 // nodes of the subtree that were not started
-	readied      bool
+	readied      bool   // the launch of this subtree is complete, which was reported to the parent
 	ranks        forkState
-	begunAt      time.Duration // time of the order to start the ranks
+	begunAt      time.Duration // time of the Fork effect
 	slowReported time.Duration // time of the last report of slow sessions; 0 means never
 }
 
@@ -160,56 +161,56 @@ type clock struct {
 	stopped   bool          // the job is stopped, so an agent that is silent is not considered lost
 	stoppedAt time.Duration // time of the last stop
 	stops     uint32        // number of times that the job was stopped
-	fixed     time.Duration // additional deadline besides the period; 0 means none
+	fixed     time.Duration // earliest time requested by wakeAt, besides the regular period; 0 means none
 }
 
-// life is the state of one link.
+// life records signs of life on one link, by which a lost neighbour is detected.
 type life struct {
-	received, sent time.Duration
+	received, sent time.Duration // times of the last message in each direction
 	asked          bool          // a Probe is unanswered
-	acked          uint64        // value from the last Probed
-	stuck          time.Duration // time at which a Probed first showed unacknowledged data since; 0 if there is none
+	acked          uint64        // Acked of the last Probed
+	stuck          time.Duration // time of the first Probed in a row with waiting data and no progress; 0 means none
 }
 
 // ranks is the core's state of the ranks of this node.
 type ranks struct {
 	node     job.Node
 	index    job.NodeIndex
-	ends     []job.StatusRun
-	reported weight // weight of the heaviest failure of a rank that was reported to the parent
-	awaited  bool   // a failure of a rank for which its peers wait was reported; it ends the job
+	ends     []job.StatusRun // how ranks have ended, in the order of their ends
+	reported weight          // weight of the heaviest failure of a rank that was reported to the parent
+	awaited  bool            // a failure of a rank for which its peers wait was reported; it ends the job
 	fate     fate
-	stopAt   time.Duration // time of SIGSTOP to the ranks, after they were sent SIGTSTP; 0 means never
-	locals   []local
+	stopAt   time.Duration // time at which the ranks get SIGSTOP, after they were sent SIGTSTP; 0 means never
+	locals   []local       // one for each rank of this node, in the order of slots
 }
 
-// local records what the newest program of a rank has sent, as far as it may be sent only once or a few times.
+// local records which messages the newest program of a rank has sent.
 type local struct {
-	tallied bool
-	notices int
-	aborted bool
+	tallied bool          // it has sent its Tally, which counts only once
+	notices int           // number of Notices, of which only the first few are shown
+	aborted bool          // it has sent Abort
 	waits   time.Duration // time at which the rank joined its last collective
 }
 
-// output is the state of rank output that this agent forwards to the root.
+// output is the state of rank output that this agent forwards to its parent, or writes if it is the root.
 type output struct {
 	queue      []chunk
-	head       int
-	credit     int // bytes that this agent may still send to its parent, or write at the root
-	window     int // bytes of credit that each child starts with
-	discarding bool
-	truncated  uint64
+	head       int    // index in queue of the oldest chunk that was not passed on
+	credit     int    // bytes that this agent may still send to its parent, or write at the root
+	window     int    // bytes of credit with which each child starts
+	discarding bool   // output is dropped
+	truncated  uint64 // bytes of output that this agent has dropped
 }
 
-// chunk is output of one rank. from is the child that sent it, or Up if the rank runs on this node.
+// chunk is a piece of the output of one rank.
 type chunk struct {
-	from   Link
+	from   Link // child that has sent it, or Up if the rank runs on this node
 	rank   job.Slot
-	stream uint8
+	stream uint8 // 1 is standard output, 2 is standard error
 	data   []byte
 	at     uint64 // offset in the stream of the rank at which data begins
-	known  int    // bytes of the same message that had come before and are not in data
-	again  bool   // data was sent to a former parent before
+	known  int    // bytes of the message that are not in data, because a lost child had already sent them
+	again  bool   // data was already sent to a former parent
 }
 
 // input is the state of standard input that this agent forwards to the ranks that read it. A piece is passed on when
@@ -218,10 +219,10 @@ type input struct {
 	queue    []wire.Stdin
 	children []Link           // children with readers
 	own      map[job.Slot]int // readers of this node, with the bytes that each can accept
-	owed     int              // bytes passed on for which no room was granted yet
+	owed     int              // bytes passed on for which the source was not allowed to send more yet
 	eof      bool             // the end of input was passed on
 	room     int              // bytes that the parent may still send
-	over     bool             // the end of input has come
+	over     bool             // the end of input has come from the parent
 }
 
 // finish is the state of the end of this subtree.
@@ -230,34 +231,35 @@ type finish struct {
 	killed        bool
 	giveUpAt      time.Duration // time at which the wait for reports of children ends
 	leaveAt       time.Duration // time at which this agent leaves because of the signal leaveBy; 0 means never
-	leaveBy       uint8
+	leaveBy       uint8         // number of this signal
 	sweep         sweepState
-	childrenEnded int // number of children that have ended
-	ends          []job.StatusRun
-	trunc         uint64
-	mpi           job.MPIFindings
+	childrenEnded int             // number of children that have ended
+	ends          []job.StatusRun // how the ranks of ended children have ended, or that they never ran
+	trunc         uint64          // bytes of output that ended children have dropped or that were lost
+	mpi           job.MPIFindings // findings of this subtree
 }
 
 // root is the state that only the root has.
 type root struct {
 	out       Outcome
-	timeoutAt time.Duration
-	settleAt  time.Duration
+	timeoutAt time.Duration // time at which the time limit of the job expires; 0 means never
+	settleAt  time.Duration // time at which the job ends because a node could not be started; 0 means never
 	cause     weight        // weight of the failure that is considered the cause of the job's failure
 	blameAt   time.Duration // time at which the user is told the cause; 0 if there is none or the user has been told
-	waitAt    time.Duration
-	deafAt    time.Duration
-	asked     int // number of interrupts so far
+	waitAt    time.Duration // time at which the job ends because of -W; 0 means never
+	deafAt    time.Duration // time from which output is dropped while the job ends after an interrupt; 0 means never
+	asked     int           // number of interrupts that ask for the end of the job
 	stop      stopState
 	stopBy    time.Duration // time at which the wait for children to confirm a stop ends
 	offspring offspring
-	settled   int // number of nodes that are ready, for reports of progress
-	told      []told
+	settled   int    // Nodes of the last Progress
+	told      []told // recent reports, of which there is at most one for each node
 	asking    asking
 	growing   growing
 }
 
-// told records that the node of an agent told the agent to end, and the time at which the root learned this.
+// told records that an agent was told to end by a signal on its node, and when the root has learned this. node is the
+// node of the agent.
 type told struct {
 	node job.NodeIndex
 	at   time.Duration
@@ -283,14 +285,14 @@ const (
 	stopAsked
 )
 
-// ownLook is the question that the root asks on its own, at most once.
+// ownLook is the query that the root sends without a request of a caller, at most once. See lookState.
 type ownLook struct {
 	state  lookState
-	signal uint8 // signal that ends the job after the answer; 0 if the time limit does
+	signal uint8 // signal that ends the job after the answer; 0 if the time limit ends it
 }
 
-// asking is the root's state of unanswered questions.
+// asking is the root's state of queries about ranks that were not answered yet.
 type asking struct {
-	tickets map[uint32]uint32 // numbers that the driver chose for questions, keyed by query ID
+	tickets map[uint32]uint32 // IDs that the driver has chosen for the requests of callers, keyed by query ID
 	own     ownLook
 }

@@ -112,7 +112,7 @@ type StartDaemons struct {
 	Argv    []string
 	Number  uint32     // index of this node, which is the daemon's number if the node has only one daemon
 	Place   uint32     // number of nodes of the order with a smaller index than this node
-	Ranks   []job.Slot // running ranks of this node; if Input is not ReadsNothing, only that beside which the daemon runs
+	Ranks   []job.Slot // running ranks of this node; for a daemon that reads input, only its rank
 	Input   wire.DaemonInputKind
 	Window  job.Window // as in DaemonsAsked
 
