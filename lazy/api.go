@@ -11,7 +11,7 @@ import (
 	"ibrun/internal/job"
 )
 
-// check returns an error if the job has no such rank, if m is too long, or if the table is closed.
+// check returns an error if the job has no rank with the given slot, if m is too long, or if the table is closed.
 func (t *Table) check(rank uint32, m []byte) error {
 	if rank >= t.layout().Ranks() {
 		return fmt.Errorf("rank %d of 0 to %d: %w", rank, t.layout().Ranks()-1, ErrRank)
@@ -87,10 +87,10 @@ func (t *Table) sent(m []byte) {
 }
 
 // Recv waits for the next message from any rank. If no message is queued, it returns each of these errors once: a
-// *PeerError if messages to a rank were lost, because it did not answer for 30 s or because the device failed; a
-// *PeerError for each call of Failed; and a *RestartError for each rank that was restarted. It returns the
-// *RestartError before the first message from the restarted rank, too. Lost messages are an error of Recv because the
-// rank may wait for them forever, and this rank for its reply.
+// *PeerError if messages to or from a rank that runs were lost, because it did not answer for 30 s or its stream
+// failed; the error of the fabric if it has failed; a *PeerError for each call of Failed; and a *RestartError for each
+// rank that was restarted. It returns the *RestartError before the first message from the restarted rank, too. Lost
+// messages are an error of Recv because the rank may wait for them forever, and this rank for its reply.
 func (t *Table) Recv(ctx context.Context) (Message, error) { return t.in.take(ctx, 0, true) }
 
 // Failed records that a rank has failed in a job that continues after failures. One call of Recv that finds no message
@@ -120,8 +120,8 @@ func (t *Table) RecvFrom(ctx context.Context, rank uint32) (Message, error) {
 	return m, err
 }
 
-// Free lets the table reuse the memory of a received message. The caller must not use m afterwards. Calling Free is
-// optional.
+// Free lets the table reuse the memory of m, the body of a received message. The caller must not use m afterwards.
+// Calling Free is optional.
 func (t *Table) Free(m []byte) { t.memory.put(m) }
 
 // Warm starts to connect to the given ranks, so that their first messages are faster. It does not wait for the
@@ -148,7 +148,7 @@ func (t *Table) Warm(ranks ...uint32) error {
 	return nil
 }
 
-// Tally returns the current values of the counters of this rank, with those of its fabric.
+// Tally returns the current values of the counters of this rank. They include the counters of its fabric.
 func (t *Table) Tally() job.Tally {
 	t.fmu.Lock()
 	defer t.fmu.Unlock()
@@ -176,7 +176,8 @@ func (t *Table) Tally() job.Tally {
 	return tally
 }
 
-// Close closes all connections and the fabric. Blocked calls return ErrClosed. Messages that have not been flushed may
+// Close closes all connections and the fabric. Blocked receives return ErrClosed, and blocked sends ErrClosed or a
+// *PeerError. Messages that have not been flushed may
 // be lost. Close returns the errors of closing the fabrics. Later calls return nil.
 func (t *Table) Close() error {
 	t.mu.Lock()

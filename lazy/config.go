@@ -25,16 +25,16 @@ type Resolver interface {
 	AskPair(rank uint32) error
 }
 
-// Worth says how much a pair of ranks has to send for a stream.
+// Worth says how much data moves a pair of ranks from datagrams to a stream.
 type Worth = peer.Worth
 
 // Config contains the parameters of a Table.
 type Config struct {
 	Rank     uint32     // slot of this rank
-	Epoch    uint16     // of this rank (job.Epoch)
+	Epoch    uint16     // epoch of this rank (job.Epoch)
 	Floor    uint16     // lowest valid epoch of all ranks after a common restart; 0 before the first one
 	Least    uint16     // minimum epoch of peers that run the same program as this rank; 0 means any epoch
-	Layout   job.Layout // at the start; Table.Resized changes it
+	Layout   job.Layout // layout of the job when the table is created; Table.Resized changes it
 	Resolver Resolver
 	Seal     *fabric.Seal // encrypts the packets to other nodes
 	// Open opens the fabric to other nodes. The table calls it at most once, in Reach or for the first message to
@@ -72,7 +72,8 @@ type Config struct {
 	// in the same packet. 0 disables this.
 	Bundle time.Duration
 	// MaxLive is the maximum number of connections over the fabric. If there are more, the table closes the one
-	// that has been idle longest. 0 means 1,024.
+	// that was used least recently when it is idle. 0 means 1,024. A fabric with a lower limit of streams lowers
+	// it.
 	MaxLive int
 
 	afterStep func(*peer.Peer) // in tests, checks a Peer after each of its steps

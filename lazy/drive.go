@@ -10,22 +10,23 @@ import (
 	"ibrun/internal/poll"
 )
 
-// streamDriver reads a stream for its own goroutine, or for a receiver in its place.
+// streamDriver reads messages from a stream into an inbox. The goroutine of the stream reads or, in its place, a
+// receiver that waits for messages.
 type streamDriver struct {
 	s    *stream
-	from uint32
+	from uint32 // slot of the peer
 	in   *inbox
-	turn *poll.Turn
-	conn net.Conn // nil if a blocked Read cannot be interrupted; then only the goroutine of the stream reads
+	turn *poll.Turn // held by the goroutine that reads
+	conn net.Conn   // nil if a blocked Read cannot be interrupted; then only the goroutine of the stream reads
 
 	mu    sync.Mutex // protects woken and the read deadline
 	woken bool       // Wake has set the read deadline
 
-	// The owner of turn uses these fields.
+	// The following fields belong to the owner of turn.
 	r     *reader
-	batch [][]byte
-	came  uint64
-	err   error
+	batch [][]byte // buffer for the messages of one read
+	came  uint64   // number of messages read so far
+	err   error    // reason that reading has ended, or nil
 }
 
 // receive reads messages into the inbox until the stream ends. It returns the number of messages and the reason: io.EOF
@@ -46,7 +47,7 @@ func (s *stream) receive(from uint32, in *inbox, memory *bufferPool) (came uint6
 		in.full(from, s.done)
 		if d.read(); d.err == nil && d.turn.Wanted() {
 			d.turn.Leave()
-			d.turn.Wait() // true: it is the last to use the turn
+			d.turn.Wait() // returns with the turn, because End is not called before this function returns
 		}
 	}
 	if d.err == errEndMark {
@@ -56,7 +57,7 @@ func (s *stream) receive(from uint32, in *inbox, memory *bufferPool) (came uint6
 	return d.came, s.cause()
 }
 
-// read reads some messages. The caller has the turn.
+// read waits for messages and puts those that have arrived in the inbox. The caller has the turn.
 func (d *streamDriver) read() {
 	d.batch, d.err = d.r.next(d.batch[:0])
 	d.in.putAll(d.from, d.batch, d.s.start, d)
@@ -69,8 +70,8 @@ func (d *streamDriver) read() {
 
 func (d *streamDriver) Turn() *poll.Turn { return d.turn }
 
-// Drive reads some messages in the goroutine of the caller. If the stream has ended, Drive passes the turn to the
-// goroutine of the stream, which handles the end.
+// Drive waits for messages and reads them in the goroutine of the caller, which has the turn. If the stream has ended,
+// Drive passes the turn to the goroutine of the stream, which handles the end.
 func (d *streamDriver) Drive() {
 	if d.read(); d.err != nil {
 		d.turn.Pass()
@@ -79,7 +80,7 @@ func (d *streamDriver) Drive() {
 	d.turn.Leave()
 }
 
-// Wake makes the current Drive, or the next one, return.
+// Wake makes the current Drive, or the next one, return without waiting for a message.
 func (d *streamDriver) Wake() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -11,9 +11,9 @@ import (
 
 // Errors of the methods of Table that send or receive. These methods also return the error of their context.
 var (
-	// ErrFull is returned by TrySend if the message cannot be accepted without waiting.
+	// ErrFull is returned by TrySend if the message cannot be accepted without waiting for the other rank.
 	ErrFull = errors.New("the peer cannot take a message now")
-	// ErrClosed is returned after Close.
+	// ErrClosed is returned after Table.Close.
 	ErrClosed = errors.New("finalized")
 	// ErrRank is returned for a rank that the job does not have.
 	ErrRank = errors.New("no such rank")
@@ -30,6 +30,7 @@ var (
 // data in time.
 var errSilent = errors.New("its node acknowledges nothing that is sent by the stream")
 
+// errMoved is the error of a stream that was aborted because its messages are sent in another way.
 var errMoved = errors.New("the pair goes by another network")
 
 // PeerError reports that a peer can no longer be reached.

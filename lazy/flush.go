@@ -7,8 +7,8 @@ import (
 	"ibrun/lazy/peer"
 )
 
-// Flush waits until all sent messages have been acknowledged or, on streams, written to the kernel. Its error contains
-// a *PeerError or *RestartError for each rank to which messages may have been lost.
+// Flush waits until each message that was sent to another node has been acknowledged by that rank or written to a
+// stream. Its error contains a *PeerError or *RestartError for each rank to which messages may have been lost.
 func (t *Table) Flush(ctx context.Context) error {
 	fars := t.remotePeers()
 	for _, f := range fars {
@@ -30,6 +30,7 @@ func (f *remotePeer) hurry() {
 	}
 }
 
+// flush waits for its turn, and then like Flush for the messages to one peer.
 func (f *remotePeer) flush(ctx context.Context) error {
 	if err := acquire(ctx, f.turn); err != nil {
 		return err

@@ -8,9 +8,10 @@ import (
 // MaxMessage is the maximum length of a message in bytes.
 const MaxMessage = 1<<31 - 1
 
-// endMark is written in place of a length. It ends one direction of a stream.
+// endMark is written in place of the length in a head. It ends the messages of one direction of a stream.
 const endMark = ^uint32(0)
 
+// errEndMark is returned by the reader of a stream at the end mark.
 var errEndMark = errors.New("the other side goes back to datagrams")
 
 const (

@@ -11,7 +11,8 @@ import (
 	"ibrun/lazy/peer"
 )
 
-// helloKind is the kind of the envelope that opens a stream in each direction.
+// helloKind is the kind of the sealed envelope, the hello, that each side sends first on a stream to prove its
+// identity.
 const helloKind = 15
 
 // helloTime is the maximum time in which the other side of a new stream has to prove its identity.
@@ -34,7 +35,8 @@ const (
 	lastPause  = 500 * time.Millisecond
 )
 
-// connect dials a peer until both sides have proved their identity.
+// connect dials the peer f and exchanges hellos with it. If the peer hangs up, connect dials again until ctx ends or
+// the stream is not wanted any more.
 func (t *Table) connect(
 	ctx context.Context, f *remotePeer, to fabric.Tuple, offer []byte, token peer.Token,
 ) (fabric.Stream, error) {
@@ -64,7 +66,8 @@ func (t *Table) connect(
 	}
 }
 
-// prove sends the proof of this rank to the listener, and checks the proof of the listener.
+// prove sends the hello of this rank on a dialed stream, and checks the hello of the peer, which has accepted the
+// stream.
 func (t *Table) prove(s fabric.Stream, rank uint32, token peer.Token) error {
 	_ = s.SetDeadline(time.Now().Add(helloTime)) // if s is closed, the next call on s returns the error
 	if err := t.sendHello(s, rank, token); err != nil {

@@ -34,27 +34,27 @@ type drives struct {
 // inbox holds the messages that have arrived and have not been received yet, in their order of arrival.
 type inbox struct {
 	mu      sync.Mutex
-	first   *entry // oldest of all
-	last    *entry
-	from    map[uint32]*source
-	start   uint8     // number of restarts of sources that are created here
-	waiting []*waiter // receivers that wait, in the order in which they came
-	stream  bool      // the last message arrived by a stream
-	recent  driver    // driver of that stream; nil if no receiver may drive it
-	driver  fabric.Driver
-	driving []drives
-	err     error   // reason that no more messages will arrive, or nil
-	alarms  []error // errors that have not been returned to a receiver yet
+	first   *entry             // oldest message of all peers, or nil
+	last    *entry             // newest message of all peers, or nil
+	from    map[uint32]*source // by slot of the peer
+	start   uint8              // number of restarts of a peer whose source is created now
+	waiting []*waiter          // receivers that wait, in the order in which they came
+	stream  bool               // the last message arrived by a stream
+	recent  driver             // driver of that stream; nil if no receiver may drive it
+	driver  fabric.Driver      // reads the datagrams of the fabric; nil if no receiver may drive it
+	driving []drives           // receivers that are calling Drive
+	err     error              // reason that no more messages will arrive, or nil
+	alarms  []error            // errors that have not been returned to a receiver of messages of any rank yet
 
 	failures []error         // failures of ranks that were neither returned to a receiver nor acknowledged
 	restarts []*RestartError // restarts that have not been reported to the program yet
-	unheard  atomic.Int32    // number of restarts, which senders read without the lock
+	unheard  atomic.Int32    // len(restarts), which senders read without the lock
 }
 
-// source is what one peer has in the inbox.
+// source holds the queued messages and the state of one peer.
 type source struct {
-	queue  []*entry // oldest first
-	bytes  int
+	queue  []*entry        // oldest first
+	bytes  int             // total length of the messages in queue
 	room   chan struct{}   // closed when the queue has room again; nil if no goroutine waits for room
 	taken  func(bytes int) // called with the size of each message that the program receives; may be nil
 	stream bool            // the last message of the peer arrived by a stream
@@ -64,6 +64,7 @@ type source struct {
 	news   *RestartError   // restart that has not been reported to the program yet, or nil
 }
 
+// entry is a queued message. prev and next link all messages of the inbox in their order of arrival.
 type entry struct {
 	Message
 	start      uint8 // number of restarts of the sender when it sent the message
@@ -75,8 +76,8 @@ type waiter struct {
 	from   uint32
 	any    bool
 	woken  chan struct{} // capacity 1; one value is sent when the waiter is removed from inbox.waiting
-	got    *entry
-	source *source
+	got    *entry        // message passed to the receiver; nil if it was woken for another reason
+	source *source       // source of got
 }
 
 // inboxLimit is the maximum number of bytes that one peer may have in the inbox. While it has more, its stream is not
@@ -102,7 +103,7 @@ func (b *inbox) source(from uint32) *source {
 // when it sent the message. If the sender has been restarted more often since, put drops the message.
 func (b *inbox) put(m Message, start uint8) { b.putAll(m.From, [][]byte{m.Body}, start, nil) }
 
-// byStream records whether a message has arrived by a stream. The caller holds the lock.
+// byStream records whether the last message, which is from a peer, has arrived by a stream. The caller holds the lock.
 func (b *inbox) byStream(from uint32, stream bool) {
 	s := b.source(from)
 	b.stream, s.stream, b.recent = stream, stream, s.driver
@@ -336,6 +337,8 @@ func (b *inbox) leave(w *waiter) bool {
 	return i >= 0
 }
 
+// oldest returns the oldest message of one peer, or of any, and its source. The message is nil if none is queued. The
+// caller holds the lock.
 func (b *inbox) oldest(from uint32, any bool) (*entry, *source) {
 	if any {
 		if b.first == nil {
@@ -373,13 +376,15 @@ func (b *inbox) remove(e *entry, s *source) {
 	}
 }
 
+// received reports that the program has received a message, unless the peer was restarted after it sent the message.
 func (s *source) received(e *entry) {
 	if s.taken != nil && e.start == s.start {
 		s.taken(len(e.Body))
 	}
 }
 
-// news returns the index in restarts of the restart of a peer, or -1 if there is none that has not been reported yet.
+// news returns the index in b.restarts of the restart of a peer, or -1 if no restart of it is unreported. The caller
+// holds the lock.
 func (b *inbox) news(from uint32) int {
 	s := b.from[from]
 	if s == nil || s.news == nil {
@@ -408,8 +413,8 @@ func (b *inbox) claim(i int) *RestartError {
 	return err
 }
 
-// lose sets the error of a peer and wakes the receivers that wait for that peer only. Messages that have arrived before
-// can still be received.
+// lose sets the error of a peer, and wakes the driving receivers and those that wait for that peer only. Messages that
+// have arrived before can still be received.
 func (b *inbox) lose(from uint32, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -476,6 +481,8 @@ func (b *inbox) close(err error) {
 	}
 }
 
+// wake wakes all driving receivers, and the waiting ones for which the function returns true. The caller holds the
+// lock.
 func (b *inbox) wake(which func(*waiter) bool) {
 	for _, e := range b.driving {
 		e.d.Wake()

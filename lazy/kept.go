@@ -9,17 +9,17 @@ import (
 // keeper retains the messages that were written to a stream and may not have arrived, so that they can be sent again.
 // The mu of the stream protects it.
 type keeper struct {
-	conn  fabric.Confirmer
-	begun uint64 // number of messages whose writing has begun
-	list  []keptMessage
-	buf   []byte // bytes of the messages in list, in the same order
-	from  int    // index in buf of the first message
+	conn  fabric.Confirmer // reports how many bytes were written and how many the peer has read
+	begun uint64           // number of messages whose writing has begun
+	list  []keptMessage    // retained messages, oldest first
+	buf   []byte           // bytes of the messages in list, in the same order
+	from  int              // index in buf of the first message
 }
 
 // keptMessage is one retained message.
 type keptMessage struct {
-	number uint64 // from 1, in the order of writing
-	size   int
+	number uint64 // counts from 1, in the order of writing
+	size   int    // length in bytes without the head
 	end    uint64 // number of bytes written to the stream up to the end of this message
 }
 

@@ -17,23 +17,23 @@ type lobby struct {
 	mu     sync.Mutex
 	guests []*guest // oldest first
 
-	expected int       // number of offers that a peer may be about to dial
+	expected int       // number of offers of this rank that peers may be about to dial, as of counted
 	counted  time.Time // time at which expected was counted
 }
 
 // guest is a stream in the lobby.
 type guest struct {
 	stream fabric.Stream
-	from   netip.Prefix
+	from   netip.Prefix // source; see origin
 }
 
-// Maximum numbers of guests, besides those that are expected.
+// Maximum numbers of guests, in addition to lobby.expected.
 const (
 	guestsOfOne = 64  // from one source; all ranks of a node are one source
 	guestsOfAll = 256 // a quarter of the minimum number of descriptors of a process
 )
 
-// countAgain is the time after which the expected guests are counted again.
+// countAgain is the minimum time between two counts of lobby.expected.
 const countAgain = 10 * time.Millisecond
 
 // enter adds a stream to the lobby, and closes another one if there are too many. It does not add a stream without an

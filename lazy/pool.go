@@ -5,21 +5,21 @@ import (
 	"sync"
 )
 
-// bufferPool keeps the memory of longer messages that the application has given back.
-// Fresh memory costs as much as the copy out of the kernel, or more.
+// bufferPool keeps the memory of long messages that the program has freed, for later messages. New memory costs as much
+// as the copy out of the kernel, or more.
 type bufferPool struct {
 	mu    sync.Mutex
-	free  [][]byte // the longest unused first
-	bytes int
+	free  [][]byte // in the order in which they were freed
+	bytes int      // total capacity of the buffers in free
 }
 
 const (
-	poolLeast = 4 << 10  // shorter messages are not worth the trouble
-	poolBytes = 64 << 20 // kept at most
-	poolCount = 128
+	poolLeast = 4 << 10  // minimum capacity in bytes of a buffer that is kept
+	poolBytes = 64 << 20 // maximum of bufferPool.bytes
+	poolCount = 128      // maximum number of buffers
 )
 
-// put takes memory back. What has not been used for longest makes room for it.
+// put adds the memory of m to the pool. If the pool is full, put drops the buffers that were freed first.
 func (p *bufferPool) put(m []byte) {
 	if cap(m) < poolLeast || cap(m) > poolBytes {
 		return
@@ -35,15 +35,15 @@ func (p *bufferPool) put(m []byte) {
 	p.bytes += cap(m)
 }
 
-// get returns memory for size bytes, or nil if there is none that fits
-// without wasting more than it uses.
+// get returns a buffer of size bytes from the pool. It returns nil if the pool has no buffer with a capacity from size
+// to twice size.
 func (p *bufferPool) get(size int) []byte {
 	if size < poolLeast {
 		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i, m := range slices.Backward(p.free) { // what was used last is in the processor's cache
+	for i, m := range slices.Backward(p.free) { // the buffer that was freed last may be in the processor's cache
 		if cap(m) >= size && cap(m) <= 2*size {
 			p.free = slices.Delete(p.free, i, i+1)
 			p.bytes -= cap(m)

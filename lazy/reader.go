@@ -14,57 +14,57 @@ import (
 	"ibrun/internal/poll"
 )
 
-// reader takes messages off a stream: several with one system call if they are short, and the rest
-// of a long one straight into its own memory.
+// reader reads messages from a stream. One system call reads several short messages. The rest of a long message is read
+// directly into the memory of that message.
 //
-// A socket that has nothing to read has no buffer: it takes one from those that all streams share
-// when something has come.
+// A reader of a socket holds a buffer only while data is waiting. It takes the buffer from a pool that all streams
+// share.
 type reader struct {
 	conn   fabric.Stream
-	raw    syscall.RawConn // nil: conn is no socket
-	tcp    bool            // it is one of TCP
+	raw    syscall.RawConn // nil if conn is not a socket
+	tcp    bool            // conn is a TCP connection
 	memory *bufferPool
 
-	buf      *[]byte
-	from, to int  // what is in it and not taken
-	long     bool // the last message was long, and what is read ahead of the next would have to be copied
+	buf      *[]byte // data read ahead; nil if the reader holds no buffer
+	from, to int     // the bytes of buf from from to to have not been consumed
+	long     bool    // the last message had longLast bytes or more; then little is read ahead, to avoid copies
 
-	// the message under way; nil: its head has not come
-	m         []byte
-	got, size int
+	m         []byte // memory of the current message; nil until its head has arrived
+	got, size int    // bytes of it that are in m, and its length
 
-	// of the system call under way
-	rest []byte // of that message, which the bytes that come belong to
-	wait bool   // until something comes
-	n    int
-	full bool // it brought all that there was room for: there is more, most likely
+	// The following fields belong to the current system call.
+	rest []byte // part of m that is read into directly; empty if the data goes to buf
+	wait bool   // wait until data arrives
+	n    int    // number of bytes read
+	full bool   // the last call filled all of rest and room, so more data is probably waiting
 	err  error
 	fd   int
-	room []byte // of buf
-	low  int    // how many bytes the kernel wakes this reader for; 0: what the last one has set. Of TCP
-	call func(fd uintptr) bool
-	try  func() bool
+	room []byte                // free part of buf
+	low  int                   // SO_RCVLOWAT of a TCP socket in bytes, as set last; 0 if not set yet
+	call func(fd uintptr) bool // once
+	try  func() bool           // calls read; returns false if there is nothing to read
 
-	spin poll.Spinner
+	spin poll.Spinner // polls before the reader sleeps
 }
 
 const (
-	// readAhead is the size of a shared buffer, readAheadOwn that of a stream that is no socket.
+	// readAhead is the size in bytes of a shared buffer, and readAheadOwn that of the buffer of a stream that is
+	// not a socket.
 	readAhead    = 256 << 10
 	readAheadOwn = 64 << 10
-	// readBehind is what is read ahead behind a long message.
+	// readBehind is the maximum number of bytes that are read ahead after a long message.
 	readBehind = 4 << 10
-	// longRest is the length from which the rest of a message is read into its own memory, and
-	// longLast that from which the next one is expected to be long too.
+	// longRest is the minimum number of missing bytes of a message that are read directly into its memory. longLast
+	// is the minimum length in bytes of a message after which the next one is expected to be long, too.
 	longRest = 8 << 10
 	longLast = 32 << 10
-	// lowBytes is what is waited for at least where twice as much of a message is to come. To be
-	// woken for each few packets and to read them is an eighth of the processor time (0038). But
-	// Linux before 5.7 wakes nobody for less where its buffer is full, and packets may take several
-	// times their bytes in it: so it is at most one in lowPart of the buffer.
+	// lowBytes is the number of bytes for which the kernel wakes the reader (SO_RCVLOWAT) if at least twice as many
+	// bytes of a message are missing. Waking it for each few packets would take an eighth of the processor time
+	// (decision 0038). The value is limited to 1/lowPart of the receive buffer: a packet may take several times its
+	// length in that buffer, and Linux before 5.7 does not wake the reader if the buffer is full with fewer bytes.
 	lowBytes = 128 << 10
 	lowPart  = 8
-	// batchBytes is how much is read without waiting before the receiver gets it.
+	// batchBytes is the number of bytes after which next returns a batch, even if more messages are waiting.
 	batchBytes = 256 << 10
 )
 
@@ -74,7 +74,7 @@ func newReader(c fabric.Stream, memory *bufferPool) *reader {
 	r := &reader{conn: c, memory: memory}
 	_, r.tcp = c.(*net.TCPConn)
 	if s, ok := c.(syscall.Conn); ok {
-		r.raw, _ = s.SyscallConn() // without it, Read does
+		r.raw, _ = s.SyscallConn() // if this fails, conn.Read is used
 	}
 	if r.raw == nil {
 		r.buf = new(make([]byte, readAheadOwn))
@@ -84,7 +84,7 @@ func newReader(c fabric.Stream, memory *bufferPool) *reader {
 	return r
 }
 
-// end gives the buffer back.
+// end returns the buffer to the pool, if it is a shared one.
 func (r *reader) end() {
 	if r.raw != nil && r.buf != nil {
 		readBuffers.Put(r.buf)
@@ -92,7 +92,7 @@ func (r *reader) end() {
 	r.buf, r.from, r.to = nil, 0, 0
 }
 
-// once reads once; false: there is nothing to read, and it is to wait.
+// once reads once from the socket. It returns false if the runtime has to wait until there is data.
 func (r *reader) once(fd uintptr) bool {
 	if r.buf == nil {
 		r.buf = readBuffers.Get().(*[]byte)
@@ -102,7 +102,7 @@ func (r *reader) once(fd uintptr) bool {
 		room = room[:min(len(room), readBehind)]
 	}
 	r.fd, r.room = int(fd), room
-	if r.read(); r.err == unix.EAGAIN && r.wait && !r.long && r.m == nil { // or it would bring little by little
+	if r.read(); r.err == unix.EAGAIN && r.wait && !r.long && r.m == nil { // polling would read small pieces
 		r.spin.Poll(r.try)
 	}
 	if r.err == unix.EAGAIN && r.wait && r.tcp && r.setLow() {
@@ -116,23 +116,24 @@ func (r *reader) once(fd uintptr) bool {
 	return r.err != unix.EAGAIN || !r.wait
 }
 
-// setLow tells the kernel for how many bytes it is to wake this reader, SO_RCVLOWAT of socket(7),
-// and reports whether that is new. Linux before 4.18 wakes nobody for what had come by then.
+// setLow sets the number of bytes for which the kernel wakes this reader (SO_RCVLOWAT in socket(7)). It reports whether
+// the number has changed. If so, the caller must read again, because Linux before 4.18 does not wake the reader for
+// data that has arrived before.
 func (r *reader) setLow() (changed bool) {
 	low := 1
 	if len(r.rest) >= 2*lowBytes {
-		buffer, _ := unix.GetsockoptInt(r.fd, unix.SOL_SOCKET, unix.SO_RCVBUF) // without it, for each byte
+		buffer, _ := unix.GetsockoptInt(r.fd, unix.SOL_SOCKET, unix.SO_RCVBUF) // if this fails, low becomes 1
 		low = min(lowBytes, max(buffer/lowPart, 1))
 	}
 	if low == r.low {
 		return false
 	}
 	r.low = low
-	_ = unix.SetsockoptInt(r.fd, unix.SOL_SOCKET, unix.SO_RCVLOWAT, low) // without it, it is woken more often
+	_ = unix.SetsockoptInt(r.fd, unix.SOL_SOCKET, unix.SO_RCVLOWAT, low) // on failure, the reader wakes more often
 	return true
 }
 
-// read is the system call itself.
+// read makes the system call, and repeats it after EINTR.
 func (r *reader) read() {
 	for {
 		if len(r.rest) > 0 {
@@ -146,8 +147,9 @@ func (r *reader) read() {
 	}
 }
 
-// fill reads more: into the rest of the message under way, if that is long, and behind it into the
-// buffer. Without wait, the answer may be that there is nothing to read now.
+// fill reads more data: directly into the current message if much of it is missing, and then into the buffer. It
+// reports whether data has arrived. If wait is not set, fill returns false without an error if there is nothing to read
+// now.
 func (r *reader) fill(wait bool) (came bool, err error) {
 	r.rest = nil
 	if len(r.m)-r.got >= longRest {
@@ -185,7 +187,7 @@ func (r *reader) fill(wait bool) (came bool, err error) {
 	r.got += direct
 	r.to += r.n - direct
 	if r.n > 0 {
-		return true, nil // an error comes again
+		return true, nil // the next Read returns the error again
 	}
 	if err == io.EOF && (r.m != nil || r.to > r.from) {
 		err = io.ErrUnexpectedEOF
@@ -193,8 +195,9 @@ func (r *reader) fill(wait bool) (came bool, err error) {
 	return false, err
 }
 
-// next adds messages to a batch: it waits for the first, and takes those behind it that are there.
-// io.EOF: the stream has ended between two messages. With an error, the batch is what came before.
+// next appends messages to a batch. It waits for the first message and adds those that have already arrived after it.
+// The error is io.EOF if the stream has ended between two messages. If next returns an error, it also returns the
+// messages that have arrived before.
 func (r *reader) next(batch [][]byte) ([][]byte, error) {
 	for bytes := 0; ; {
 		m, err := r.take()
@@ -218,7 +221,7 @@ func (r *reader) next(batch [][]byte) ([][]byte, error) {
 	}
 }
 
-// take takes a message as far as it has come; nil: not all of it has.
+// take moves data from the buffer to the current message. It returns the message when it is complete, and nil before.
 func (r *reader) take() ([]byte, error) {
 	there := r.to - r.from
 	if r.m == nil {
@@ -262,5 +265,5 @@ func (r *reader) take() ([]byte, error) {
 	}
 }
 
-// firstRead is the most that is allocated on the word of a length alone.
+// firstRead is the maximum number of bytes that are allocated for a message before any of its data has arrived.
 const firstRead = 1 << 20

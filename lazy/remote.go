@@ -7,8 +7,8 @@ import (
 	"ibrun/lazy/peer"
 )
 
-// moveAt is the maximum number of unacknowledged bytes to a peer, including 64 for each message. A message that would
-// exceed it moves the pair to a stream.
+// moveAt is the maximum number of accepted bytes that a peer has not acknowledged, including 64 for each message. A
+// message that would exceed it makes the pair open a stream.
 const moveAt = 64 << 10
 
 // remotePeer returns the peer with the given slot. The first call for a peer creates it. The caller may hold the lock
@@ -83,7 +83,8 @@ func (f *remotePeer) suspect() {
 	}
 }
 
-// taken tells the Peer that the program has received messages, so that the peer may send more.
+// taken tells the Peer that the program has received a message of that many bytes. Then the other rank may send more
+// datagrams. While the pair receives by a stream, taken does nothing.
 func (f *remotePeer) taken(bytes int) {
 	f.t.fmu.Lock()
 	defer f.t.fmu.Unlock()

@@ -8,9 +8,9 @@ import (
 	"ibrun/lazy/peer"
 )
 
-// resolve queues the address of f for its peer. The epoch of f must be at least least. If fresh is not set, resolve
-// first looks in the blocks that the table has. If fresh is set, or if the blocks lack the address, resolve asks the
-// agent, unless the agent has been asked for the same block already. The answer goes to Answered.
+// resolve finds the address of f and queues it for the Peer of f. The epoch of f must be at least least. If fresh is
+// not set, resolve first looks in the blocks that the table has. If fresh is set, or if the blocks lack the address,
+// resolve asks the agent, unless the agent has been asked for the same block already. The answer goes to Answered.
 func (t *Table) resolve(f *remotePeer, least uint16, fresh bool) {
 	least = max(least, t.cfg.Least)
 	if !fresh {
@@ -81,14 +81,15 @@ func (t *Table) resolved(f *remotePeer, tuple fabric.Tuple, epoch uint16, fresh 
 	}
 }
 
-// mayGo reports whether the event may be passed to the Peer now. If the event starts a handshake, mayGo takes a slot
-// for it.
+// mayGo reports whether the event may be passed to the Peer now. If the event starts a handshake, mayGo takes a ticket
+// of Table.opening for it, which limits the number of handshakes.
 func (q queued) mayGo() bool {
 	starts := q.ev.Kind == peer.Resolved && q.remote.peer.State() == peer.Resolving
 	return !starts || q.remote.takeSlot()
 }
 
-// takeSlot reports whether f may start its handshake now. leaveSlot must be called when the handshake has ended.
+// takeSlot takes a ticket of Table.opening for the handshake of f, unless f has one. It returns false if the limit is
+// reached. leaveSlot must be called when the handshake has ended.
 func (f *remotePeer) takeSlot() bool {
 	if f.slot == 0 {
 		f.slot, _ = f.t.opening.Begin()
@@ -97,7 +98,7 @@ func (f *remotePeer) takeSlot() bool {
 	return f.slot > 0
 }
 
-// leaveSlot records that the handshake of f has ended. If f holds no slot, it does nothing.
+// leaveSlot records that the handshake of f has ended. If f has no ticket, leaveSlot does nothing.
 func (f *remotePeer) leaveSlot() {
 	if f.slot > 0 {
 		f.t.opening.End(f.slot, f.peer.Counts().Repeated > f.before)

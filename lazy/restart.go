@@ -53,7 +53,8 @@ func (f *remotePeer) renewed(epoch uint16) {
 	f.notify()
 }
 
-// restarted records that a peer was restarted. known is set if the program knows about the restart already.
+// restarted records that a peer was restarted, and clears its error. known is set if the program knows about the
+// restart already.
 func (b *inbox) restarted(from uint32, err *RestartError, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -82,7 +83,8 @@ func (b *inbox) claimOf(from uint32) error {
 	return nil
 }
 
-// kill records that a peer can never be reached again. Current and later calls return why.
+// kill records that a peer can never be reached again. Current and later calls that send to it, or receive from it
+// alone, return a *PeerError with the cause why, or with the cause of an earlier call of kill.
 func (f *remotePeer) kill(why error) {
 	if f.dead == nil {
 		f.dead = f.t.about(f.rank, why)
@@ -91,7 +93,8 @@ func (f *remotePeer) kill(why error) {
 	f.fail(f.dead)
 }
 
-// fail records a failure, which report returns to the next sender.
+// fail records a failure. report returns err to the next sender, and the inbox returns it to receivers that wait for
+// this peer alone.
 func (f *remotePeer) fail(err error) {
 	f.failures++
 	f.err = err

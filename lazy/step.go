@@ -9,7 +9,7 @@ import (
 	"ibrun/lazy/peer"
 )
 
-// followUp collects what step does after it has performed all effects of an event.
+// followUp holds the actions that step takes after it has performed all effects of an event.
 type followUp struct {
 	resend  [][]byte    // messages of a failed stream, which are sent again as datagrams
 	offer   bool        // the Peer has emitted MakeOffer
@@ -175,6 +175,7 @@ func (f *remotePeer) down() {
 	}
 }
 
+// drained wakes the sender and, after the first Send to a peer, records the latency.
 func (f *remotePeer) drained() {
 	if !f.began.IsZero() {
 		f.t.latency(time.Since(f.began))

@@ -16,15 +16,15 @@ import (
 	"ibrun/lazy/peer"
 )
 
-// stream sends and receives messages on a reliable byte stream, each behind its head.
+// stream sends and receives messages on a reliable byte stream. Each message follows a head with its length.
 type stream struct {
 	conn  fabric.Stream
 	token peer.Token
 	start uint8         // number of restarts of the peer when the stream was opened
 	turn  chan struct{} // capacity 1: the goroutine that has put a value in may write
-	buf   []byte        // used by the owner of turn
-	mu    sync.Mutex
-	err   error
+	buf   []byte        // buffer for a head and a message; used by the owner of turn
+	mu    sync.Mutex    // protects err and kept
+	err   error         // reason that the stream has ended, or nil
 	done  chan struct{} // closed when err is set
 
 	kept *keeper // retains messages until the peer confirms them; nil if unconfirmed messages are not sent again
@@ -32,7 +32,7 @@ type stream struct {
 	spin poll.Spinner // polls before the reader of the stream sleeps
 
 	// The lock of remote peers protects these fields.
-	came    uint64 // number of messages received
+	came    uint64 // number of messages that this rank has received by the stream
 	resumed bool   // the stream has failed, and the retained messages have been returned by resume
 	peers   uint64 // number of messages that the peer had received when the stream failed
 }
@@ -41,8 +41,8 @@ func newStream(c fabric.Stream, token peer.Token, start uint8) *stream {
 	return &stream{conn: c, token: token, start: start, turn: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
-// keep makes s retain the messages that are written to it. It returns false if the fabric does not report which bytes
-// have arrived.
+// keep makes s retain messages until the peer has read them, so that they can be sent again. It returns false if the
+// fabric does not report which bytes have arrived.
 func (s *stream) keep() (ok bool) {
 	c, ok := s.conn.(fabric.Confirmer)
 	if ok {
@@ -54,7 +54,7 @@ func (s *stream) keep() (ok bool) {
 // send writes one message. If s retains messages, send returns the number of m, or 0 if it has not begun to write m. It
 // returns the error of ctx only if it has not begun to write.
 func (s *stream) send(ctx context.Context, m []byte) (number uint64, err error) {
-	if err := acquire(ctx, s.turn); err != nil { // if the stream fails, the sender that has the turn gives it back
+	if err := acquire(ctx, s.turn); err != nil { // if the stream fails, the current sender frees the turn
 		return 0, err
 	}
 	defer func() { <-s.turn }()
@@ -239,7 +239,7 @@ func (s *stream) writeKept(m []byte) (n int, err error) {
 	return n, err
 }
 
-// stop aborts a stream that retains messages. The peer is not told.
+// stop aborts a stream that retains messages, with the error why. The abort is not reported to the peer.
 func (s *stream) stop(why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -259,7 +259,7 @@ func (s *stream) resume(have uint64) [][]byte {
 	return s.kept.after(have)
 }
 
-// unsure reports whether a written message may not have arrived.
+// unsure reports whether the peer may not have received a message that was written. The stream must retain messages.
 func (s *stream) unsure() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -268,6 +268,7 @@ func (s *stream) unsure() bool {
 	return len(s.kept.list) > 0
 }
 
+// holds reports whether the message with the given number is retained.
 func (s *stream) holds(number uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

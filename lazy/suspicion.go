@@ -5,37 +5,36 @@ import (
 	"time"
 )
 
-// suspectAfter is how long a receiver waits for one rank of another node before
-// the agent is asked whether that rank still runs. Nothing else would tell: who
-// only receives sends nothing that could stay without an answer.
+// suspectAfter is the time for which a receiver waits for one rank of another node before the table asks the agent
+// whether that rank still runs. A rank that only receives sends no packets, so it cannot notice missing answers.
 const suspectAfter = 2 * time.Second
 
-// suspicion is the watch over a peer that a receiver waits for. Its timer runs on
-// while receivers come and go: to set and stop one for each message would cost as
-// much as the message.
+// suspicion is a timer that detects a receiver that waits long for a peer. The timer keeps running after a receive,
+// because starting and stopping it for each message would cost as much as the message.
 type suspicion struct {
-	since atomic.Int64 // from when a receiver waits, by the table's clock, in ns; 0: nobody does
-	armed atomic.Bool  // the timer runs
+	since atomic.Int64 // start of the wait in ns on the clock of the table; 0 if no receiver waits
+	armed atomic.Bool  // the timer is running
 	timer *time.Timer
 }
 
-// begin is before a receiver may wait.
+// begin records that a receiver may wait from now on, and starts the timer if it is not running.
 func (s *suspicion) begin(now time.Duration) {
 	s.since.Store(max(1, int64(now)))
 	s.arm(suspectAfter)
 }
 
-// end is after that.
+// end records that the receiver does not wait any more.
 func (s *suspicion) end() { s.since.Store(0) }
 
+// arm starts the timer unless it is running.
 func (s *suspicion) arm(after time.Duration) {
 	if !s.armed.Swap(true) {
 		s.timer.Reset(after)
 	}
 }
 
-// due is what the timer asks when it fires: has a receiver waited for so long. If not, it is set
-// for when one will have, or stays unset until the next one comes.
+// due is called when the timer has expired. It reports whether a receiver has waited for suspectAfter, and then starts
+// the timer again with twice that time. If a receiver has waited for less, due starts the timer for the rest.
 func (s *suspicion) due(now time.Duration) bool {
 	s.armed.Store(false)
 	since := s.since.Load()

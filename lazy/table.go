@@ -36,15 +36,15 @@ type Table struct {
 	ctx   context.Context // canceled by Close
 	stop  context.CancelFunc
 
-	mu     sync.Mutex // protects the fields up to broken; a goroutine with both locks locks fmu first
-	nears  map[uint32]*localPeer
-	fars   map[uint32]*remotePeer
-	floors map[uint32]uint16 // lowest valid epochs of ranks that were restarted alone
-	closed bool              // Close has been called
-	broken error             // reason why no fabric works any more; nil while one works
+	mu     sync.Mutex             // protects the fields up to broken; a goroutine with both locks locks fmu first
+	nears  map[uint32]*localPeer  // peers on this node, by slot
+	fars   map[uint32]*remotePeer // peers on other nodes, by slot
+	floors map[uint32]uint16      // lowest valid epochs of ranks that were restarted alone, by slot
+	closed bool                   // Close has been called
+	broken error                  // reason why no fabric works any more; nil while one works
 
-	// fmu protects all remote peers and the fields up to rejects. One lock is enough for all peers, because they share
-	// one socket.
+	// fmu protects all remote peers and the fields up to rejects. One lock is enough for all peers, because they
+	// share one socket.
 	fmu     sync.Mutex
 	scratch peer.Scratch
 	out     batch                      // sealed datagrams that post will send
@@ -55,7 +55,7 @@ type Table struct {
 	opening peer.Openings              // limits the handshakes that this rank has started
 	ready   []queued                   // Resolved events that wait for opening, oldest first
 	tokens  uint64                     // number of the last token of a stream; starts at random
-	stopped bool                       // Close has been called
+	stopped bool                       // like closed, for code that holds fmu
 	down    error                      // failure of the first of two fabrics, or nil; written with both locks held
 
 	datagrams  uint64 // number of datagrams sent
@@ -96,18 +96,18 @@ func New(cfg Config) *Table {
 // remotePeer is a peer on another node. Table.fmu protects its fields, except suspicion.
 type remotePeer struct {
 	t        *Table
-	rank     uint32
+	rank     uint32 // slot of the peer
 	peer     *peer.Peer
 	timer    *time.Timer
 	turn     chan struct{} // capacity 1: holds a value while a sender is at work
 	news     chan struct{} // capacity 1: wakes the sender that has the turn
 	began    time.Time     // start of the first Send; zero when its latency has been recorded
-	used     time.Duration
-	early    int // bytes staged before the pair is connected
-	opens    int
-	up       bool
-	slot     uint64 // ticket of the current handshake in Table.opening; 0 if there is none
-	checking bool   // the agent has been asked whether the peer runs, and has not answered
+	used     time.Duration // time of the last use, on the clock of the table
+	early    int           // bytes of messages that were staged since the pair was last connected
+	opens    int           // number of connections that were opened so far
+	up       bool          // the pair is connected
+	slot     uint64        // ticket of the current handshake in Table.opening; 0 if there is none
+	checking bool          // the agent has been asked whether the peer runs, and has not answered
 
 	suspicion suspicion // not protected by Table.fmu
 
@@ -127,9 +127,9 @@ type remotePeer struct {
 	alarm bool  // if the peer runs, its loss must be reported to a receiver of any rank
 	why   error // error with which the stream has ended
 
-	failures int   // number of failures so far
+	failures int   // number of failures so far that lost messages
 	err      error // the last failure
-	reported int   // value of failures when Send, Flush or Finalize last returned one
+	reported int   // value of failures when report last returned one to a sender
 	dead     error // reason that the peer can never be reached again, or nil
 	departed bool  // the rank has left the job, and a new rank may get its number
 }
@@ -147,18 +147,18 @@ type localPeer struct {
 	err     error // error because of which the pair has no stream, or nil
 }
 
-// way records how the fabric of a table was opened. It is opened once, on first use.
+// way is the state of opening the fabric of a table, which happens once, on first use.
 type way struct {
 	once   sync.Once
-	opened atomic.Pointer[fabric.Tuple]
-	err    error
+	opened atomic.Pointer[fabric.Tuple] // address of the open fabric; nil before
+	err    error                        // error of opening the fabric, which Reach returns
 }
 
 // batch contains datagrams to one address that are passed to the fabric together. All have the same size, except the
 // last, which may be shorter.
 type batch struct {
-	b      []byte
-	remote *remotePeer
+	b      []byte      // the sealed datagrams, one after the other
+	remote *remotePeer // peer to which all of them go
 	to     fabric.Tuple
 	size   int  // size in bytes of the first datagram
 	count  int  // number of datagrams
@@ -169,8 +169,8 @@ type batch struct {
 // full, when its first message has waited for Config.Bundle, and before any other message to that peer. Table.fmu
 // protects it.
 type bundle struct {
-	body  []byte
-	count int
+	body  []byte        // nil if no message is waiting
+	count int           // number of messages in body
 	since time.Duration // time of the first message, on the clock of the table
 	timer *time.Timer   // nil before its first use
 	armed bool          // the timer is running
@@ -274,6 +274,7 @@ func (t *Table) remotePeers() []*remotePeer {
 	return slices.Collect(maps.Values(t.fars))
 }
 
+// notify wakes the sender that waits in waitNews or for news.
 func (f *remotePeer) notify() {
 	select {
 	case f.news <- struct{}{}:
