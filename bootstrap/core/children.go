@@ -9,53 +9,54 @@ import (
 	"ibrun/internal/job"
 )
 
-// branch represents a child of this agent, with the subtree below the child. The table of package child gives the
-// actions for each event of a child (docs/dev/children.md), and branch.go performs them.
-// docs/dev/decisions/0013-late-binding.md describes which agent owns which node.
+// branch is the state of a child of this agent and of the child's subtree. The table of package child gives the actions
+// for each event of a child (docs/dev/children.md), and branch.go performs them. The decision
+// docs/dev/decisions/0013-late-binding.md describes which agent is responsible for which node.
 type branch struct {
-	child.Child // state of the child; no other field repeats it
+	child.Child // state of the child
 	life
 	head    job.Part  // node on which the child runs
-	part    job.Parts // all nodes that the child is responsible for, including head
+	part    job.Parts // all nodes for which the child is responsible, including head
 	dead    job.Parts // nodes in the child's subtree that could not be started
-	before  job.Parts // part with its numbers from before nodes were dropped; empty if unchanged
+	before  job.Parts // part with the node indices from before nodes were dropped; empty if none were dropped
 	leaving job.Parts // nodes of the child that leave the job and have not ended yet
 	left    job.Parts // nodes of the child that have left the job and have ended
 	planned job.Part  // nodes that Launch will assign to the child, head first
 	tried   tried
 	due     due
-	started time.Duration
-	phase   string
-	local   bool
-	held    uint32 // number of the newest stop of the job that the child has confirmed
-	room    int    // bytes of Stdin that the child can still accept
-	credit  int    // bytes of Output that the child may still send
-	owed    int    // bytes of Output received from the child, for which no new credit was granted yet
-	times   *childTimes
+	started time.Duration // time at which its session was requested
+	phase   string        // phase that the opening of its session has reached
+	local   bool          // it runs on this machine, so its session needs no remote shell
+	held    uint32        // number of the newest stop of the job that the child has confirmed
+	room    int           // bytes of Stdin that the child can still accept
+	credit  int           // bytes of Output that the child may still send
+	owed    int           // bytes of Output received from the child, for which no new credit was granted yet
+	times   *childTimes   // nil if no times are recorded
 
 	old    Link   // in a successor: the lost child that it replaces
 	number uint32 // in a successor: number of the Replace that ordered it
 
 	// The following fields are used to repair the tree when the child is lost.
-	key     job.NodeIndex // node index by which the agent of the child is found
+	key     job.NodeIndex // index that the child's node had at its launch, by which its agent is found
 	below   []wire.Below  // children of the child, from its newest Below frames
-	linked  time.Duration // time at which the child was joined
+	linked  time.Duration // time at which the child was joined; -joinAgain if it never was
 	loss    LinkLost      // loss of the link that caused the child to be joined
-	heard   time.Duration // time at which the last frame of the child arrived
-	session time.Duration // duration of opening the first session to the child or to its lost parent
+	heard   time.Duration // time of the last frame of the child before its loss
+	session time.Duration // time that the opening of the session to the child, or to its lost parent, has taken
 }
 
 // checkBranches panics if an invariant of the children does not hold. With Config.Check it is called after each
 // Step.
 //
-//  1. starts.inFlight counts the children whose session takes a slot of the window.
-//  2. finish.childrenEnded counts the children that have ended, and subtree records each of them as ended.
-//  3. starts.reported counts the children that the launch does not wait for. After the launch no child is awaited.
-//  4. A child that a successor will replace is Lost until the job ends, and has no other successor.
+//  1. starts.inFlight is the number of children whose session takes a slot of the window.
+//  2. finish.childrenEnded is the number of children that have ended. c.below records the same children as ended.
+//  3. During the launch, starts.reported is the number of children for which the launch does not wait. While the job
+//     runs, no child is waiting, starting or up.
+//  4. Until the job is ending, a child that a successor will replace is Lost. It has no other successor.
 //  5. No node belongs to two children.
 //  6. Only a job that repairs its tree has Relinking, Resumed, Adopted and Reported children, and only the root
 //     has Coming ones.
-//  7. No child with a link has sent more output than its credit allows.
+//  7. No child with a link has a negative credit for output.
 func (c *Core) checkBranches() {
 	var all job.Parts
 	seen := map[Link]bool{}
@@ -96,7 +97,7 @@ func (c *Core) countIn(set child.State) (n int) {
 	return n
 }
 
-// addBranch adds a child in state s. The child runs on the first node of p and is responsible for all nodes of p.
+// addBranch adds a child in state s. The child will run on the first node of p and is responsible for all nodes of p.
 func (c *Core) addBranch(p job.Part, t tried, s child.State) Link {
 	c.below.Adopt()
 	c.children = append(c.children, branch{
@@ -107,8 +108,9 @@ func (c *Core) addBranch(p job.Part, t tried, s child.State) Link {
 	return Link(len(c.children) - 1)
 }
 
-// partsOf returns the nodes of the job for which a child is responsible. It returns none for a child that is joining a
-// running job. It returns none for a successor that is not ready, because the lost child still has the nodes.
+// partsOf returns the nodes of the job for which child l is responsible. It returns none for a child that is joining a
+// running job, because its nodes are not part of the job yet. It returns none for a successor that is not ready,
+// because the lost child still has the nodes.
 func (c *Core) partsOf(l Link) job.Parts {
 	if k := &c.children[l]; !k.In(child.Coming | child.Replacing) {
 		return k.part
@@ -119,18 +121,18 @@ func (c *Core) partsOf(l Link) job.Parts {
 // host returns the name of the node on which the child runs.
 func (k *branch) host() string { return k.head.Nodes.At(0).Host }
 
-// tried records an earlier attempt to start a node.
+// tried records an earlier attempt to start a node, which has failed, and where the node comes from.
 type tried struct {
-	by, phase, cause string // host of the agent that failed, phase and reason of its failure; empty if none has
-	spare            bool   // spare, replacement or added node, which Config.Here does not count
+	by, phase, cause string // host of the agent that tried, phase and reason of the failure; empty if there was none
+	spare            bool   // the node is a spare, a replacement or an added node, to which Config.Here does not apply
 }
 
-// secondTry is the divisor for the timeout of a second session to a node after the first has failed. A shorter timeout
-// suffices, because other sessions have come up meanwhile.
+// secondTry divides the timeout of the job to give that of a second session to a node, after the first has failed. A
+// shorter timeout suffices, because other sessions have come up meanwhile.
 const secondTry = 3
 
-// most returns the timeout of the next session to the node. It returns 0, which stands for the timeout of the job, if
-// no session has failed.
+// most returns the timeout of the next session to the node. timeout is that of the job. If no session to the node has
+// failed, most returns 0, which stands for the timeout of the job.
 func (t tried) most(timeout time.Duration) time.Duration {
 	if t.by == "" {
 		return 0
@@ -140,19 +142,21 @@ func (t tried) most(timeout time.Duration) time.Duration {
 
 // due records when a child should have started its share of the work queue.
 type due struct {
-	at    time.Duration // time of the next Steal to the child; 0 means never
+	at    time.Duration // time at which this agent next asks the child to return nodes (Steal); 0 means never
 	every time.Duration // expected duration of starting the share
-	wait  time.Duration // delay between the next two Steals, doubled with each
+	wait  time.Duration // delay from the next Steal to the one after, doubled each time
 }
 
-// forget moves dead nodes from the child's part to dead. The root decides what becomes of them.
+// forget moves the nodes of f, which could not be started, from k.part to k.dead. The root decides whether to replace
+// them.
 func (k *branch) forget(f wire.Fault) {
 	end := f.Node + job.NodeIndex(f.Nodes)
 	k.dead = k.dead.Add(k.part.Within(f.Node, end)...)
 	k.part = k.part.Without(f.Node, end)
 }
 
-// here returns the offset in p of the node that is this machine, or -1. It is always -1 except at the root.
+// here returns the offset in p of the node that is this machine, or -1 if p has no such node. Agents other than the
+// root always get -1.
 func (c *Core) here(p job.Part) int {
 	here := c.recovery.Members().Here
 	if at := job.NodeIndex(here); c.cfg.Root && here >= 0 && at >= p.First && at < p.End() {
@@ -161,14 +165,14 @@ func (c *Core) here(p job.Part) int {
 	return -1
 }
 
-// hasNode reports whether the child's subtree has a node with the given index, or had one before nodes were dropped.
-// Nodes that are leaving or have left the job are included.
+// hasNode reports whether the child's subtree has a node with the given index, or had one before nodes were dropped and
+// indices changed. Nodes that are leaving or have left the job are included.
 func (k *branch) hasNode(node job.NodeIndex) bool {
 	return k.part.Has(node) || k.before.Has(node) || k.leaving.Has(node) || k.left.Has(node)
 }
 
-// hasRanks reports whether one part of the child's subtree has the count ranks from first on. The numbers before nodes
-// were dropped do not matter, because a child starts no rank before it has the new numbers.
+// hasRanks reports whether one part of the child's subtree has the count ranks from first on. Slots from before nodes
+// were dropped do not matter, because a child starts no rank before it has the new slots.
 func (k *branch) hasRanks(first job.Slot, count uint32) bool {
 	for _, all := range []job.Parts{k.part, k.leaving, k.left} {
 		for _, p := range all {
@@ -185,8 +189,8 @@ func (k *branch) hasDaemon(number uint32) bool {
 	return k.hasNode(job.NodeIndex(number)) || k.hasRanks(job.Slot(number), 1)
 }
 
-// mayGive reports whether a child may return the count nodes from first on, or report them dead. It must have all of
-// them, and may not give up the node on which it runs.
+// mayGive reports whether the child may return the count nodes from first on, or report that they could not be started.
+// All of them must be in k.part, and the node on which the child runs must not be among them.
 func (k *branch) mayGive(first job.NodeIndex, count uint32) bool {
 	end := first + job.NodeIndex(count)
 	return count > 0 && end > first && uint32(k.part.Within(first, end).Len()) == count && (k.head.First < first || k.head.First >= end)

@@ -12,8 +12,8 @@ import (
 	"ibrun/bootstrap/wire/rankwire"
 )
 
-// Step applies the event ev and returns the effects for the driver. now is the time since an arbitrary fixed moment.
-// The returned slice is valid until the next Step.
+// Step applies the event ev and returns the effects, which the driver performs in this order. now is the time since an
+// arbitrary fixed moment. The returned slice is valid until the next Step.
 func (c *Core) Step(now time.Duration, ev Event) []Effect {
 	c.now = max(now, c.now)
 	c.out = c.out[:0]
@@ -33,6 +33,7 @@ func (c *Core) Step(now time.Duration, ev Event) []Effect {
 	return c.out
 }
 
+// apply applies ev, or delays it until the nodes of this subtree have their final indices.
 func (c *Core) apply(ev Event) {
 	if c.tooEarly(ev) {
 		c.early = append(c.early, ev)
@@ -151,10 +152,11 @@ func (c *Core) apply(ev Event) {
 	}
 }
 
+// frame applies the message m of a neighbour. If m is invalid, the link is closed.
 func (c *Core) frame(from Link, m frame.Message) {
 	if from == Up {
 		if !c.clock.linked {
-			return // the parent was given up, so its frames are ignored
+			return // frames of a parent that was given up are ignored
 		}
 		if lie := c.parentLies(m); lie != "" {
 			c.distrust(Up, m, lie)
@@ -165,7 +167,7 @@ func (c *Core) frame(from Link, m frame.Message) {
 	}
 	k := &c.children[from]
 	if !k.In(child.Heard) {
-		return // the child was given up, so its frames are ignored
+		return // frames of a child that was given up are ignored
 	}
 	if c.repeatedUp(from, m) {
 		return
@@ -257,7 +259,7 @@ func (c *Core) frame(from Link, m frame.Message) {
 	}
 }
 
-// settle continues operations that the last event may have unblocked.
+// settle continues the operations for which the conditions may have been met by the last event.
 func (c *Core) settle() {
 	if c.stage == idle {
 		return

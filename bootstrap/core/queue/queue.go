@@ -1,8 +1,9 @@
 // Package queue decides which node of its subtree an agent starts next, and how many sessions it opens at the same
 // time.
 //
-// The work queue contains nodes for which no session has been started. With late binding, a session is opened for one
-// node only. When the agent on that node is up, it gets a share of the work queue. See
+// The work queue of an agent contains the nodes of its subtree for which no session has been started. With late
+// binding, a new session serves one node only. When the agent on that node is up, it gets a share of the work queue.
+// The window is the maximum number of sessions in flight, which are sessions that are being opened. See
 // docs/dev/decisions/0013-late-binding.md.
 //
 //	queue --window--> session --the agent answers--> agent
@@ -19,11 +20,11 @@ import (
 	"ibrun/internal/job"
 )
 
-// Config holds the limits on sessions that the job and the machine of an agent set.
+// Config contains the parameters of a Queue, which depend on the job and on the machine of the agent.
 type Config struct {
-	Window int       // sessions in flight until the cost of sessions has been measured
-	Batch  int       // sessions in flight that the user has chosen, or 0
-	Most   int       // maximum number of sessions in flight
+	Window int       // window until the cost of sessions has been measured
+	Batch  int       // constant window that the user has chosen; 0 means none, so that Window and Most apply
+	Most   int       // maximum to which the window is enlarged
 	Cores  int       // processors that sessions may use; 0 keeps the window constant
 	Cost   tree.Cost // expected cost of sessions of this agent
 }
@@ -31,14 +32,14 @@ type Config struct {
 // Queue is the work queue and the window of one agent.
 type Queue struct {
 	Nodes  job.Parts // nodes without a session
-	Window int       // maximum number of sessions in flight at present
-	Alone  bool      // nodes cannot reach each other, so children get no share
+	Window int       // present window
+	Alone  bool      // children get no share, because nodes seem unable to reach each other
 
 	cfg      Config
-	cost     tree.Cost // cost of sessions of this agent: cfg.Cost until one has come up, then measured
-	came     int       // sessions that have come up
+	cost     tree.Cost // cfg.Cost, with REM as measured once a remote session has come up
+	came     int       // sessions that have come up, including local ones
 	sessions int       // sessions that have come up over a remote shell
-	failed   int       // sessions that have failed, not counting second attempts for a node
+	failed   int       // first sessions to a node that have failed
 	pace     pace
 }
 
@@ -54,7 +55,7 @@ func New(cfg Config) Queue {
 // SessionTime returns the usual time from the start of a session until it is up.
 func (q *Queue) SessionTime() time.Duration { return q.cost.REM }
 
-// Take removes the next node.
+// Take removes the next node from the queue and returns it. If the queue is empty, ok is false.
 func (q *Queue) Take() (one job.Part, ok bool) {
 	first, rest := q.Nodes.Cut(1)
 	if len(first) == 0 {
@@ -64,9 +65,9 @@ func (q *Queue) Take() (one job.Part, ok bool) {
 	return first[0], true
 }
 
-// SessionUp adjusts the cost of sessions and the window after a session has come up. took is the time that the session
-// needed, and cpu is the CPU time of this machine that it used, or 0 if unknown. A local session needs no remote shell
-// and changes neither cost nor window.
+// SessionUp adjusts the cost of sessions and the window after a session has come up. took is the time from its start.
+// cpu is the CPU time of this machine that it has used, or 0 if unknown. A local session is a session to this machine.
+// It changes neither the cost nor the window, because it needs no remote shell.
 func (q *Queue) SessionUp(local bool, took, cpu time.Duration) {
 	q.came++
 	if local {
@@ -89,18 +90,19 @@ func (q *Queue) SessionFailed() (barren bool) {
 	return q.came == 0 && q.failed > 1
 }
 
-// slow is a multiple of the usual session time. An agent whose session took longer gets no share.
+// slow is a multiple of the usual session time. An agent whose session took longer gets no share, and Share does not
+// count on sessions in flight that take longer.
 const slow = 3
 
-// Shares reports whether an agent gets a share of the nodes. took is the time in which its session came up. The last
-// node is never shared, because the session slot that is free now can start it.
+// Shares reports whether an agent that has come up gets a share of the nodes. took is the time in which its session
+// came up. The last node is never shared, because this agent starts it in the session slot that has become free.
 func (q *Queue) Shares(took time.Duration) bool {
 	return q.Nodes.Len() > 1 && !q.Alone && took <= slow*q.cost.REM
 }
 
-// Share removes the share of an agent that has come up from the queue and returns it. expected is the time in which the
-// agent should have started all nodes of its share. elapsed has the time since the start of each other session in
-// flight.
+// Share removes the share of an agent that has come up from the queue and returns it. expected is the time in which
+// that agent should have started all nodes of its share. For each other session in flight, elapsed has the time since
+// its start. inFlight is the number of these sessions.
 func (q *Queue) Share(elapsed []time.Duration, inFlight int) (part job.Parts, expected time.Duration) {
 	cost := q.cost.Windowed(q.Window)
 	var waits []time.Duration
@@ -124,7 +126,7 @@ func (q *Queue) Share(elapsed []time.Duration, inFlight int) (part job.Parts, ex
 	return part, cost.Optimum(part.Len()+1)*3/2 + cost.REM
 }
 
-// GiveHalf removes the second half of the queue, which would be started last, and returns it.
+// GiveHalf removes the second half of the nodes, which would be started last, and returns it.
 func (q *Queue) GiveHalf() (give job.Parts) {
 	q.Nodes, give = q.Nodes.Cut(q.Nodes.Len() / 2)
 	return give

@@ -6,13 +6,13 @@ import (
 	"ibrun/bootstrap/tree"
 )
 
-// pace holds the measured cost of sessions on this agent's machine. The window is adapted to it, unless the user has
-// chosen the number of sessions in flight.
+// pace contains the measured cost of remote sessions on this agent's machine. The window is adapted to it, unless the
+// user has chosen the window.
 type pace struct {
-	count int           // sessions measured
+	count int           // number of sessions measured
 	least time.Duration // shortest time of a session, which approximates that of a session on an idle machine
-	cpu   time.Duration // CPU time of this machine per session
-	asked bool          // an observation of the sessions in flight is in progress
+	cpu   time.Duration // estimated CPU time of this machine per session
+	asked bool          // Observe has returned true, and Observed has not been called since
 	since time.Duration // time of the last observation
 	next  time.Duration // time of the next observation; 0 before the first one
 }
@@ -23,18 +23,20 @@ const (
 	// observeEvery is the interval between observations of the sessions in flight. It is much longer than an
 	// observation takes, and much shorter than a session that waits for a service.
 	observeEvery = 10 * time.Millisecond
-	// aCore is the number of sessions that are added for each processor if processors are idle.
+	// aCore is the number of sessions by which the window may exceed those in flight for each processor, if processors
+	// are idle.
 	aCore = 8
 )
 
-// adapts reports whether this agent chooses the window itself.
+// adapts reports whether the window is adapted to the cost of sessions.
 func (q *Queue) adapts() bool { return q.cfg.Batch == 0 && q.cfg.Cores > 0 }
 
-// Observe reports whether the CPU time of the sessions in flight should be measured now. If it is too early for that,
-// again is the time for the next call; otherwise again is 0. Call Observe when the window is full. It returns true if
-// too few sessions have come up to know the cost of one: a session that waits for a directory service or a network uses
-// no CPU time, and should not delay the start of the next one. waiting says that nodes outside the queue wait for a
-// session.
+// Observe reports whether the CPU time of the sessions in flight should be measured now. Call it when the window is
+// full. If due is true, call Observed with the result. If it is too early, again is the time for the next call.
+// Otherwise again is 0. waiting says that nodes that are not in the queue wait for a session.
+//
+// Measurements are made as long as too few sessions have come up to know the cost of one. Sessions that wait for a
+// directory service or a network use no CPU time, and should not delay the start of others.
 func (q *Queue) Observe(now time.Duration, waiting bool) (due bool, again time.Duration) {
 	p := &q.pace
 	switch {
@@ -49,9 +51,9 @@ func (q *Queue) Observe(now time.Duration, waiting bool) (due bool, again time.D
 	return false, 0
 }
 
-// Observed enlarges the window if more than an eighth of the processors' time was idle since the last observation. ran
-// is the time for which the sessions have run or waited for a processor since then. The first observation only starts
-// the measurement.
+// Observed handles the result of a measurement. ran is the time for which the processes that open sessions, and this
+// agent, have run or waited for a processor since the last measurement. If that leaves more than an eighth of the
+// processors' time unused, Observed enlarges the window. The first measurement only sets the start of the next one.
 func (q *Queue) Observed(now, ran time.Duration, inFlight int) {
 	p := &q.pace
 	span, first := now-p.since, p.next == 0
@@ -62,8 +64,8 @@ func (q *Queue) Observed(now, ran time.Duration, inFlight int) {
 	q.Window = max(q.Window, min(inFlight+max(tree.Window, aCore*q.cfg.Cores), q.cfg.Most))
 }
 
-// adapt adjusts the window after a session over a remote shell has come up. took is the time of the session, and cpu
-// its CPU time on this machine, or 0 if unknown.
+// adapt adjusts the window after a remote session has come up. took is the time from the start of the session. cpu is
+// its CPU time on this machine. If cpu is 0, it is unknown, and adapt does nothing.
 func (q *Queue) adapt(took, cpu time.Duration) {
 	p := &q.pace
 	if !q.adapts() || cpu <= 0 {
