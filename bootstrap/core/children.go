@@ -45,8 +45,8 @@ type branch struct {
 	session time.Duration // time that the opening of the session to the child, or to its lost parent, has taken
 }
 
-// checkBranches panics if an invariant of the children does not hold. With Config.Check it is called after each
-// Step.
+// checkBranches panics if an invariant of the children does not hold. If Config.Check is set, it is called at the end
+// of each Step.
 //
 //  1. starts.inFlight is the number of children whose session takes a slot of the window.
 //  2. finish.childrenEnded is the number of children that have ended. c.below records the same children as ended.

@@ -64,7 +64,7 @@ type MembersOn struct {
 }
 
 // SessionAsked is the request of a caller of the root for a session. The driver chooses ID, as for DaemonsAsked. The
-// core answers with SessionOpened first, unless it refuses the request. The last answer is one DaemonsOver.
+// core answers with SessionOpened first, unless it refuses the request. Its last answer is DaemonsOver.
 type SessionAsked struct {
 	ID      uint32
 	On      []MembersOn // hosts with members; if it is empty, each node of the job has one member
@@ -80,8 +80,8 @@ type SessionSent struct {
 	Data rankwire.ToolPiece
 }
 
-// SessionTaken says that data of SessionReceived was sent to the caller of the session ID, or was dropped because the
-// caller has gone. N is the cost of this data in bytes (rankwire.ToolPiece.Cost), for which member 0 gets new credit.
+// SessionTaken says that data of SessionReceived was sent to the caller of the session ID. After DaemonsKept, the data
+// was dropped instead. N is its cost in bytes (rankwire.ToolPiece.Cost), for which member 0 gets new credit.
 type SessionTaken struct{ ID, N uint32 }
 
 // MemberFrame is a message of a member that runs on this node. ID is that of the session's order.

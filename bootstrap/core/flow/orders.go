@@ -22,8 +22,8 @@ const (
 // maxOpen is the maximum number of orders of a job that have not ended. The root refuses more.
 const maxOpen = 8
 
-// When the job ends, an agent kills its daemons. It waits takeMost until their output has been passed on, and then
-// drops the rest. It waits dieMost for the deaths of the daemons.
+// When the job ends, an agent kills its daemons. For the time takeMost, it still passes on their output, and then drops
+// the rest. After the time dieMost, daemons that have not died count as lost.
 const (
 	takeMost = time.Second
 	dieMost  = 4 * time.Second
@@ -112,7 +112,8 @@ func (t *Tools) pass(m wire.Daemons, below frame.Message) *order {
 }
 
 // begin adds o to the open orders and starts the daemons of o on this node. own and start are as returned by
-// ownDaemons. If the order is for this node, which runs no rank, the node counts as Over.
+// ownDaemons. If the order is for this node, but no daemon is started because no suitable rank runs, the node counts as
+// Over.
 func (t *Tools) begin(o *order, own []uint32, start StartDaemons) {
 	if len(own) == 0 && start.Place > 0 {
 		o.sum.ends.Over++
@@ -126,7 +127,7 @@ func (t *Tools) begin(o *order, own []uint32, start StartDaemons) {
 }
 
 // ownDaemons returns the numbers of the daemons of this node for order m, and the effect that starts them. In start,
-// Place is 1 larger than in the effect that begin requests. It is 0 if the order is not for this node.
+// Place is 1 larger than in the effect that begin emits. It is 0 if the order is not for this node.
 func (t *Tools) ownDaemons(m wire.Daemons) (own []uint32, start StartDaemons) {
 	index := t.at.Index
 	if t.below.Own.Count() == 0 || t.below.Own.Left() { // after this node has left, another may have its index
