@@ -60,7 +60,7 @@ func (t *Table) Answered(rank uint32, fresh bool, encoded []byte, failure error)
 	}
 }
 
-// isNewer reports whether rank has been restarted more often according to b than this table knows.
+// isNewer reports whether b contains an epoch of rank after a restart that this table does not know yet.
 func (t *Table) isNewer(b *fabric.Block, rank uint32) bool {
 	_, epoch, _ := b.Tuple(rank)
 	return job.StartOf(epoch) > t.start(rank)
@@ -136,7 +136,7 @@ func (t *Table) Restarted(rank uint32, epoch uint16, known bool) {
 
 // Resized sets a new layout, which has fewer or more nodes at its end. The state of all ranks that remain is kept.
 // Ranks that have left are forgotten, except for messages that wait to be received. start is the number of restarts of
-// ranks that are added. It is greater than 0 if other ranks have had their numbers before.
+// ranks that are added. It is greater than 0 if earlier ranks have had the same slots.
 func (t *Table) Resized(l job.Layout, start uint8) {
 	t.fmu.Lock()
 	defer t.fmu.Unlock()
@@ -180,7 +180,7 @@ func (t *Table) forget(l job.Layout) {
 	t.openReady()
 }
 
-// discard drops the queued messages of a peer.
+// discard drops the messages of a peer that wait to be received.
 func (b *inbox) discard(from uint32) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

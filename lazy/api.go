@@ -87,10 +87,11 @@ func (t *Table) sent(m []byte) {
 }
 
 // Recv waits for the next message from any rank. If no message is queued, it returns each of these errors once: a
-// *PeerError if messages to or from a rank that runs were lost, because it did not answer for 30 s or its stream
-// failed; the error of the fabric if it has failed; a *PeerError for each call of Failed; and a *RestartError for each
-// rank that was restarted. It returns the *RestartError before the first message from the restarted rank, too. Lost
-// messages are an error of Recv because the rank may wait for them forever, and this rank for its reply.
+// *PeerError if messages to or from a running rank may be lost, because it did not answer for 30 s, its stream failed,
+// or no network reaches it; the error of the fabric if the fabric has failed; a *PeerError for each call of Failed; and
+// a *RestartError for each rank that was restarted. It returns the *RestartError before the first message from the
+// restarted rank, too. Lost messages are an error of Recv because the rank may wait for them forever, and this rank for
+// its reply.
 func (t *Table) Recv(ctx context.Context) (Message, error) { return t.in.take(ctx, 0, true) }
 
 // Failed records that a rank has failed in a job that continues after failures. One call of Recv that finds no message
@@ -177,8 +178,8 @@ func (t *Table) Tally() job.Tally {
 }
 
 // Close closes all connections and the fabric. Blocked receives return ErrClosed, and blocked sends ErrClosed or a
-// *PeerError. Messages that have not been flushed may
-// be lost. Close returns the errors of closing the fabrics. Later calls return nil.
+// *PeerError. Messages that have not been flushed may be lost. Close returns the errors of closing the fabrics. Later
+// calls return nil.
 func (t *Table) Close() error {
 	t.mu.Lock()
 	if t.closed {

@@ -103,7 +103,7 @@ func (b *inbox) source(from uint32) *source {
 // when it sent the message. If the sender has been restarted more often since, put drops the message.
 func (b *inbox) put(m Message, start uint8) { b.putAll(m.From, [][]byte{m.Body}, start, nil) }
 
-// byStream records whether the last message, which is from a peer, has arrived by a stream. The caller holds the lock.
+// byStream records that a message of a peer arrives, and whether it arrives by a stream. The caller holds the lock.
 func (b *inbox) byStream(from uint32, stream bool) {
 	s := b.source(from)
 	b.stream, s.stream, b.recent = stream, stream, s.driver
@@ -481,8 +481,7 @@ func (b *inbox) close(err error) {
 	}
 }
 
-// wake wakes all driving receivers, and the waiting ones for which the function returns true. The caller holds the
-// lock.
+// wake wakes all driving receivers, and the waiting ones for which which returns true. The caller holds the lock.
 func (b *inbox) wake(which func(*waiter) bool) {
 	for _, e := range b.driving {
 		e.d.Wake()

@@ -26,7 +26,7 @@ func (t *Table) localPeer(rank uint32) *localPeer {
 	return n
 }
 
-// ask asks the agent for the socket. Only the first call does so.
+// ask asks the agent for a socket to the peer. Calls after the first one do nothing.
 func (n *localPeer) ask(t *Table) {
 	n.asking.Do(func() {
 		if err := t.cfg.Resolver.AskPair(n.rank); err != nil {
@@ -110,7 +110,8 @@ func (n *localPeer) send(ctx context.Context, t *Table, m []byte) error {
 	return nil
 }
 
-// try is like send, but returns ErrFull instead of waiting for the socket, for another sender, or for space.
+// try is like send, but returns ErrFull instead of waiting for the socket, for another sender, or for space in the
+// socket buffer.
 func (n *localPeer) try(t *Table, m []byte) error {
 	select {
 	case <-n.open:
@@ -134,7 +135,8 @@ func (n *localPeer) try(t *Table, m []byte) error {
 	return t.about(n.rank, ended(err))
 }
 
-// failure returns the error because of which n has no socket. If n was restarted, the restart counts as reported.
+// failure returns the error because of which n has no socket. If that is a *RestartError, the restart counts as
+// reported to the program.
 func (n *localPeer) failure(t *Table) error {
 	if _, restarted := n.err.(*RestartError); restarted {
 		t.in.claimOf(n.rank)

@@ -14,7 +14,7 @@ import (
 // message is accepted.
 const earlyLimit = 64 << 10
 
-// send waits for its turn and then until m is accepted.
+// send waits until no other sender is at work, and then until m is staged or written to the stream.
 func (f *remotePeer) send(ctx context.Context, m []byte) error {
 	if err := acquire(ctx, f.turn); err != nil {
 		return err
@@ -39,7 +39,7 @@ func (f *remotePeer) send(ctx context.Context, m []byte) error {
 	}
 }
 
-// try is like send, but returns ErrFull instead of waiting.
+// try is like send, but returns ErrFull instead of waiting for the peer or for another sender.
 func (f *remotePeer) try(m []byte) error {
 	select {
 	case f.turn <- struct{}{}:
@@ -129,7 +129,8 @@ func (f *remotePeer) offer(m []byte) (*stream, error) {
 	return nil, nil
 }
 
-// byStream writes m to the stream s of the pair. If done is false, the caller has to offer m again.
+// byStream writes m to the stream s of the pair. If done is false, m was not sent and the caller has to call offer
+// again.
 func (f *remotePeer) byStream(ctx context.Context, s *stream, m []byte) (done bool, err error) {
 	number, err := s.send(ctx, m)
 	if err == nil {

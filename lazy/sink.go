@@ -11,6 +11,8 @@ import (
 // sink receives datagrams, streams and failures from a fabric.
 type sink struct{ t *Table }
 
+// Datagram passes a datagram to the Peer of its sender. It drops and counts a datagram that is not from another node of
+// the job.
 func (s sink) Datagram(from fabric.Tuple, b []byte) {
 	t := s.t
 	e, body, err := t.cfg.Seal.Open(b)
@@ -33,12 +35,14 @@ func (s sink) Datagram(from fabric.Tuple, b []byte) {
 	})
 }
 
+// Accepted authenticates a stream that another process has dialed, in a new goroutine.
 func (s sink) Accepted(c fabric.Stream) {
 	g := s.t.lobby.enter(c, s.t.expected)
 	s.t.readers.Go(func() { s.t.accept(g) })
 }
 
-// accept authenticates a stream that another process has dialed, in a goroutine of its own, and passes it to the peer.
+// accept authenticates the process that has dialed a stream, and passes the stream to the Peer that waits for it. It
+// runs in a goroutine of its own.
 func (t *Table) accept(g *guest) {
 	s := g.stream
 	e, body, err := t.receiveHello(s)
@@ -102,7 +106,8 @@ func (s sink) Broken(err error) {
 
 // A rank with two networks uses the second one while the first one is down (docs/dev/decisions/0023-second-network.md).
 
-// Down handles a temporary failure of the first network. It returns true if there is a second network to use.
+// Down handles a temporary failure of the first network. If there is a second network, Down moves all pairs to it and
+// returns true.
 func (s sink) Down(err error) (spared bool) {
 	t := s.t
 	t.fmu.Lock()
@@ -148,7 +153,8 @@ func (t *Table) firstDown(err error) {
 	}
 }
 
-// leaveFirst ends the stream and the dial of a pair on the first network.
+// leaveFirst cancels the dial of a pair on the first network, and reports its stream to the Peer as lost if the stream
+// retains messages.
 func (f *remotePeer) leaveFirst(why error) {
 	if s := f.stream; s != nil && s.kept != nil {
 		f.t.step(f, peer.Event{Kind: peer.Lost, Token: s.token, Why: why, Kept: true})

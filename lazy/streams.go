@@ -95,7 +95,8 @@ func (f *remotePeer) read(s *stream) {
 	})
 }
 
-// finishRead tells the Peer that the reader of a stream has ended with err.
+// finishRead tells the Peer that the reader of a stream has ended with err. It does nothing if this rank has closed the
+// stream.
 func (f *remotePeer) finishRead(s *stream, err error) {
 	switch {
 	case errors.Is(err, errEndMark):
@@ -120,7 +121,8 @@ func (f *remotePeer) lostStream(s *stream, err error) {
 // dialTime is the maximum time in which a dialed stream must be up. After it, the attempt has failed.
 const dialTime = 10 * time.Second
 
-// dial dials the stream in a goroutine of its own and passes the result to the Peer.
+// dial dials the peer f for the stream with the given token, in a goroutine of its own, and passes the result to the
+// Peer.
 func (t *Table) dial(f *remotePeer, token peer.Token, offer []byte) {
 	to := f.peer.Address()
 	ctx, cancel := context.WithTimeout(t.ctx, dialTime)

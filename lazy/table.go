@@ -103,7 +103,7 @@ type remotePeer struct {
 	news     chan struct{} // capacity 1: wakes the sender that has the turn
 	began    time.Time     // start of the first Send; zero when its latency has been recorded
 	used     time.Duration // time of the last use, on the clock of the table
-	early    int           // bytes of messages that were staged since the pair was last connected
+	early    int           // bytes of messages staged while the pair is not connected
 	opens    int           // number of connections that were opened so far
 	up       bool          // the pair is connected
 	slot     uint64        // ticket of the current handshake in Table.opening; 0 if there is none
@@ -127,7 +127,7 @@ type remotePeer struct {
 	alarm bool  // if the peer runs, its loss must be reported to a receiver of any rank
 	why   error // error with which the stream has ended
 
-	failures int   // number of failures so far that lost messages
+	failures int   // number of failures so far; see fail
 	err      error // the last failure
 	reported int   // value of failures when report last returned one to a sender
 	dead     error // reason that the peer can never be reached again, or nil

@@ -13,6 +13,7 @@ func (t *Table) Reach() error {
 	return t.way.err
 }
 
+// open opens the fabrics and publishes their addresses.
 func (t *Table) open() error {
 	t.fmu.Lock() // events of the fabric wait until t.fabric is set
 	defer t.fmu.Unlock()
@@ -53,9 +54,9 @@ func (t *Table) openSecondary() {
 	}
 }
 
-// Wanted opens the fabric in the background, because another node asks for the address of this rank. It returns false if
-// the fabric is open already. If the fabric cannot be opened, Wanted passes the error to the function failed, unless the
-// table has been closed. Later sends to other nodes return this error, too.
+// Wanted opens the fabric in the background, because another node asks for the address of this rank. It returns false
+// if the fabric is open already. If the fabric cannot be opened, Wanted passes the error to the function failed, unless
+// the table has been closed. Later sends to other nodes return this error, too.
 func (t *Table) Wanted(failed func(error)) bool {
 	if t.Tuple().Kind != fabric.NONE {
 		return false
@@ -77,7 +78,7 @@ func (t *Table) apart(f func()) {
 	}
 }
 
-// close closes the fabric, or makes sure that it is never opened.
+// close closes both fabrics of t, or makes sure that they are never opened.
 func (w *way) close(t *Table) error {
 	w.once.Do(func() { w.err = ErrClosed })
 	var err error

@@ -108,7 +108,7 @@ const (
 	Transmit      EffectKind = iota + 1 // Packet, Gen, DstEpoch, Path, Body, To: seal the packet and send it to To
 	Resolve                             // Least, Fresh: ask for the peer's address, without caches if Fresh is set
 	SetTimer                            // At: pass a Tick at that time; replaces the timer set before
-	Deliver                             // Msg: the next message of the peer; the owner owns it
+	Deliver                             // Msg: the next message of the peer; it belongs to the owner
 	DeliverBundle                       // Msg: like Deliver, for the next bundle of the peer; see CutBundled
 	Opened                              // the connection is open
 	// The connection is closed, and no message was lost. If messages are staged, the Peer connects again.

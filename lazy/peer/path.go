@@ -101,8 +101,8 @@ func (p *Peer) wantSecond() {
 	}
 }
 
-// change sets a higher path number, and so may change the network. If the first network of this rank is down, it uses
-// the next odd number.
+// change sets a higher path number, and so may change the network. If the number is even and the first network of this
+// rank is down, change uses the next number.
 func (p *Peer) change(number uint16) {
 	before := p.Secondary()
 	p.path.number = number
@@ -143,7 +143,7 @@ func (p *Peer) hurry() {
 
 // wentDown handles the failure of the first network of this rank. If the pair uses the second network already, wentDown
 // adds 2 to the path number, so that a return to the first network that the peer begins at the same time has a lower
-// one.
+// number.
 func (p *Peer) wentDown() {
 	if !p.dual() || p.path.down {
 		return
@@ -173,8 +173,8 @@ func (p *Peer) secondFound(t fabric.Tuple) {
 	}
 }
 
-// receivedBy handles the path number of a packet of the peer, and the address from that it came. If the packet has come
-// by the first network after a probe, the pair returns to that network.
+// receivedBy handles the path number of a packet of the peer, and the address from which it came. If the packet has
+// come by the first network after a probe, and that network works, the pair returns to it.
 func (p *Peer) receivedBy(number uint16, from fabric.Tuple) {
 	if !p.dual() {
 		return

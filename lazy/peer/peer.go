@@ -29,7 +29,7 @@ type Config struct {
 	MTU       int           // maximum size in bytes of a packet body that this rank receives, 512 or more
 	Window    int           // receive window in segments, 1 to 64; 0 means 64
 	Stage     int           // maximum number of accepted bytes that the peer has not acknowledged; 0 means 256 KiB
-	Inbox     int           // maximum number of delivered bytes not reported by Taken; 0 means 1 MiB
+	Inbox     int           // the receive window is shut while untaken exceeds this number of bytes; 0 means 1 MiB
 	Hold      time.Duration // time on the second network until the first one is tried again; 0 means 10 s
 	Seed      uint64        // seed of the random jitter of timers
 	Floor     uint16        // lowest valid epoch of the peer; 0 means any
@@ -73,8 +73,8 @@ type Peer struct {
 	retry        retry // timer of the next resend; 4
 	fin          closing
 	queue        queue   // messages that are not completely in segments
-	unackedBytes int     // bytes of accepted messages that the peer has not acknowledged; 5
-	pending      int     // number of these messages; 5
+	unackedBytes int     // total length of these messages plus messageCost for each; 5
+	pending      int     // number of accepted messages that the peer has not acknowledged; 5
 	untaken      int     // bytes of delivered messages for which Taken has not been passed
 	win          *window // nil unless the connection is open; 1
 
@@ -280,7 +280,7 @@ func (p *Peer) send(m message) {
 
 func (p *Peer) rest() {
 	if p.pending > 0 {
-		return // a partly received message is not checked: the peer refuses FIN while it sends
+		return // a partly received message does not count here: the peer refuses FIN while it sends
 	}
 	if p.state == Up && p.win.owed > 0 {
 		p.acknowledge(0) // the peer refuses FIN while its messages are not acknowledged
