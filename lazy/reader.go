@@ -26,7 +26,7 @@ type reader struct {
 	memory *bufferPool
 
 	buf      *[]byte // data read ahead; nil if the reader holds no buffer
-	from, to int     // the bytes of buf from from to to have not been consumed
+	from, to int     // buf[from:to] has not been consumed
 	long     bool    // the last message had longLast bytes or more; then little is read ahead, to avoid copies
 
 	m         []byte // memory of the current message; nil until its head has arrived

@@ -69,11 +69,13 @@ const (
 	Upgrade     // Route has returned AfterUpgraded
 	OfferMade   // Token, Msg: answer to MakeOffer; Token was not used before; Msg has 1 to 64 bytes
 	OfferFailed // Why: answer to MakeOffer
-	Connected   // Token, Kept: a stream is open and the peer has proved its identity; an accepting rank has, too
-	DialFailed  // Token, Why: answer to Dial
-	EndRead     // Token, Have: the stream was read up to the peer's end mark
-	Lost        // Token, Why, PeerEnded, Over, Kept: a stream has failed
-	Stopped     // Token, Have: the reader of a stream has ended after the effect Stop
+	// Token, Kept: a stream is open, and the peer has proved its identity. If this rank has accepted the stream, it
+	// has sent its own proof.
+	Connected
+	DialFailed // Token, Why: answer to Dial
+	EndRead    // Token, Have: the stream was read up to the peer's end mark
+	Lost       // Token, Why, PeerEnded, Over, Kept: a stream has failed
+	Stopped    // Token, Have: the reader of a stream has ended after the effect Stop
 )
 
 // Event is an input of a Peer. It is a plain struct, so that an event needs no allocation.

@@ -14,7 +14,7 @@ type hold struct {
 	came  time.Duration // arrival of the last segment of the peer
 	since time.Duration // arrival of the first segment in order since this rank's last one, or never
 	gap   time.Duration // recent maximum time from since to this rank's next segment; 0 if none was in time
-	long  time.Duration // time that acknowledgements wait; 0 means at most longAckDelay
+	long  time.Duration // maximum delay of acknowledgements; 0 means longAckDelay
 	peers time.Duration // the peer's long, as its last acknowledgement said
 	quick time.Duration // smoothed round trip time, without the time that acknowledgements waited
 }

@@ -99,7 +99,7 @@ func (u *upgrade) has(token Token) bool { return token != Token{} && token == u.
 // connection was opened or the pair moved to the other network.
 func (u *upgrade) Why() error { return u.why }
 
-// Due reports whether the next message of this rank has to use the open stream because an earlier one exceeded Room.
+// Due reports whether the next message of this rank has to use the open stream because a message was longer than Room.
 func (u *upgrade) Due() bool {
 	return u.at[stream] == open && u.at[outgoing] == outDatagrams && u.bulk
 }

@@ -50,7 +50,7 @@ type window struct {
 	owed    int           // segments received in order since the last acknowledgement was sent
 	most    int           // value of owed at which an ACK is sent at once
 	ackAt   time.Duration // time at which a delayed acknowledgement is due, or never
-	ackWait time.Duration // minimum delay of an acknowledgement
+	ackWait time.Duration // delay of an acknowledgement unless hold.long is longer
 	ackNow  bool          // an acknowledgement is due in this Step
 	hold    hold
 	shut    bool         // this rank advertises a receive window of 0
@@ -185,7 +185,7 @@ func (p *Peer) takeAck(k *packet) {
 	}
 	before := p.pending
 	got := 0
-	var newest sending // last transmission of the segments that are acknowledged now
+	var newest sending // latest transmission among the newly acknowledged segments
 	arrived := func(s *sent) {
 		got++
 		w.arrived(s, p.now)
