@@ -6,13 +6,13 @@ import (
 	"ibrun/bootstrap/spawn"
 )
 
-// daemonSet are the daemons of an order on this node.
+// daemonSet holds the daemons that one order has started on this node.
 type daemonSet struct {
 	*spawn.Daemons
-	left int // that have not ended
+	left int // number of daemons that have not ended
 }
 
-// performDaemons does the effects that concern this node's daemons.
+// performDaemons performs the effects that concern the daemons of this node.
 func (l *loop) performDaemons(e core.Effect) {
 	switch e := e.(type) {
 	case flow.StartDaemons:

@@ -7,7 +7,7 @@ import (
 	"ibrun/bootstrap/control"
 )
 
-// Debugger is how debuggers that speak MPIR find the ranks of a job in the root
+// Debugger connects the root to debuggers that find the ranks of a job by the MPIR interface
 // (docs/dev/decisions/0035-tools.md). Its functions may be called from any goroutine.
 type Debugger struct {
 	// Starts says that a debugger has started the job: it is given the ranks as soon as all run,
@@ -20,8 +20,8 @@ type Debugger struct {
 	Give func(ranks []control.Process) error
 }
 
-// debuggerEvery is how often the root looks whether a debugger has come. One that attaches writes
-// into a variable, of which nothing else shows.
+// debuggerEvery is the interval at which the root checks whether a debugger has attached. A debugger that attaches
+// only sets a variable of this process, so the root must poll.
 const debuggerEvery = time.Second
 
 // awaitDebuggers gives ranks to each debugger that comes. All ranks run.
@@ -47,7 +47,7 @@ func (c *controlSide) awaitDebuggers(d *Debugger) {
 	}
 }
 
-// giveRanks gives the ranks that run to a debugger.
+// giveRanks passes the processes of all running ranks to the debugger.
 func (c *controlSide) giveRanks(gone <-chan struct{}) error {
 	c.tool.giving.Lock()
 	defer c.tool.giving.Unlock()

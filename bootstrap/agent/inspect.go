@@ -13,10 +13,10 @@ import (
 	"ibrun/bootstrap/wire/rankwire"
 )
 
-// stackMost bounds what a tool may take for the stack of one rank.
+// stackMost limits how long a debugger may take to read the stack of one rank.
 const stackMost = 20 * time.Second
 
-// inspect looks at the ranks of this node, in a goroutine of its own: it may take seconds.
+// inspect examines the ranks of this node in a new goroutine, because this may take seconds.
 func (l *loop) inspect(e core.Inspect) {
 	if l.looks == nil {
 		l.looks = &spawn.Looks{}

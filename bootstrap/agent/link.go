@@ -12,19 +12,18 @@ import (
 	"ibrun/bootstrap/wire/frame"
 )
 
-// link is the sending side of the stream to one neighbour. It has two queues,
-// so that output never holds up control. Neither is bounded here: output is
-// bounded by the credit that the core keeps, control by what an agent says.
-// The loop fills the queues; one writer goroutine empties them.
+// link is the sending side of the stream to the parent or to a child. The loop fills its two queues, and a writer
+// goroutine sends their messages. Control messages have a queue of their own, so that output does not delay them. The
+// queues have no limit of their own. The credit that the core grants limits the output.
 type link struct {
 	mu      sync.Mutex
 	control []frame.Message
-	ordered []frame.Message // output, then what ends it: DaemonsEnded, Exit
+	ordered []frame.Message // output, and the messages DaemonsEnded and Exit, which must follow it
 	closing bool
 	wake    chan struct{} // capacity 1; poke sends to it, and drops the value if it is full; never closed
 	written chan struct{} // closed by the writer when it ends
 	lost    chan struct{} // closed by giveUp
-	lines   atomic.Bool   // what is written may be held until a line ends
+	lines   atomic.Bool   // the receiver may get data only when a line ends, so each write ends with a newline
 	given   sync.Once
 }
 
@@ -66,10 +65,10 @@ func (l *link) finish() {
 	poke(l.wake)
 }
 
-// giveUp lets nobody wait for what is not written: the far side does not answer.
+// giveUp unblocks drain, because the peer is dead.
 func (l *link) giveUp() { l.given.Do(func() { close(l.lost) }) }
 
-// drain waits until all is written, the stream has failed or is given up, or the time is up.
+// drain waits until the writer has ended or giveUp is called, but at most for the time most.
 func (l *link) drain(most time.Duration) {
 	l.finish()
 	select {
@@ -100,7 +99,7 @@ func (l *link) take(buf []byte) (frames []byte, end bool) {
 	return buf, l.closing && rest == 0
 }
 
-// batch is the size, in bytes, from which a write gains nothing by growing.
+// batch is the size in bytes from which a larger write is not more efficient.
 const batch = 64 << 10
 
 // write is the writer goroutine. It ends when the link is finished or w fails;
@@ -128,8 +127,8 @@ func (l *link) write(w io.WriteCloser) {
 	}
 }
 
-// read is the reader goroutine of a link. It ends with the stream and says why.
-// The sender's stream may have newlines between frames if lines is set.
+// read is the reader goroutine of a link. It reports messages until the stream ends, and returns the reason. If lines
+// is set, the sender may write newlines between frames.
 func read(r io.Reader, from core.Link, lines bool, to linkEvents) error {
 	sender := frame.Child
 	if from == core.Up {
@@ -154,5 +153,5 @@ func read(r io.Reader, from core.Link, lines bool, to linkEvents) error {
 	}
 }
 
-// errHandedOver ends the reading of a link that is another agent's from now on.
+// errHandedOver ends the reading of a link that another agent has taken over.
 var errHandedOver = errors.New("the link is handed over")

@@ -19,11 +19,11 @@ import (
 	"ibrun/internal/safefile"
 )
 
-// linkBuffer holds the small frames that come together; large ones pass it by.
+// linkBuffer is the size in bytes of the buffer for reading a link. Frames that are larger bypass it.
 const linkBuffer = 4 << 10
 
-// lastWords is how long an agent that is done waits for its parent to take
-// what it has to say. A parent that is silent for longer is taken for lost.
+// lastWords limits how long an agent that ends waits for its parent to receive the last messages. After this time,
+// the agent considers the parent lost.
 const lastWords = 60 * time.Second
 
 // Main runs the agent of a node until its job has ended. The agent reads messages from its parent on standard input and
@@ -78,8 +78,8 @@ func greet() error {
 	return err
 }
 
-// removeShared removes files of shared memory that ranks have named. A rank can
-// name anything there: what is not this user's stays.
+// removeShared removes the shared memory files at the given paths. The ranks have named the paths, so removeShared
+// leaves files of other users in place.
 func removeShared(paths []string) {
 	for _, path := range paths {
 		if dir, err := safefile.Open(filepath.Dir(path)); err == nil {

@@ -24,13 +24,13 @@ const SpawnedRole = ":spawned"
 
 const parentNumber = 3
 
-// offspring is a spawned job, as the root of the job that it comes from sees it.
+// offspring represents a spawned job in the root of the job that has spawned it.
 type offspring struct {
 	process *proc.Process
 	link    *link
 }
 
-// startJob starts an ibrun for what a rank has spawned. It dies with this one.
+// startJob starts an ibrun process that runs the job that a rank has spawned. That process dies with this one.
 func (r *rootSide) startJob(l *loop, e core.StartJob) {
 	o, ours, err := bear()
 	if err != nil {
@@ -70,7 +70,7 @@ func bear() (*offspring, *os.File, error) {
 	return nil, nil, err
 }
 
-// listen takes what a spawned job's root says, to its end.
+// listen reports the messages from the root of the spawned job until the connection ends.
 func (o *offspring) listen(from *os.File, e core.StartJob, to jobEvents) {
 	frames := wire.Vocabulary.NewReader(from, frame.Root)
 	answered, ran := false, false
@@ -97,14 +97,15 @@ func (o *offspring) listen(from *os.File, e core.StartJob, to jobEvents) {
 	to.JobEnded(core.JobEnded{Job: e.Job, Ran: ran, Code: code})
 }
 
-// Parent is the root of the job by whose rank this one was spawned.
+// Parent is the connection to the root of the job that has spawned this job.
 type Parent struct {
 	in   *frame.Reader
 	link *link
 	once sync.Once
 }
 
-// OpenParent finds out what is to be spawned. Close the parent at the end.
+// OpenParent opens the connection to the parent job and reads which programs to spawn. The caller must close the
+// Parent.
 func OpenParent() (*Parent, wire.Offspring, error) {
 	unix.CloseOnExec(parentNumber)
 	_ = unix.SetNonblock(parentNumber, true)
@@ -122,21 +123,20 @@ func OpenParent() (*Parent, wire.Offspring, error) {
 	return p, what, nil
 }
 
-// Runs says that all ranks of the job run. After it, and after Refuse, both do
-// nothing.
+// Runs tells the parent job that all ranks of this job run. Runs and Refuse have no effect after a call of either.
 func (p *Parent) Runs(j *job.Job) {
 	p.once.Do(func() { p.link.send(rankwire.JobSpawned{JobID: j.ID, Namespace: pmixserver.Namespace(j)}) })
 }
 
-// Refuse says why there is no such job.
+// Refuse tells the parent job the reason why this job cannot be started.
 func (p *Parent) Refuse(why string) {
 	p.once.Do(func() { p.link.send(rankwire.JobSpawned{Refused: why}) })
 }
 
-// Close lets the parent read to the end of what was said.
+// Close waits until all messages to the parent job are sent, but at most for the time lastWords.
 func (p *Parent) Close() { p.link.drain(lastWords) }
 
-// listen takes what the parent says; when it is gone, this job has to end.
+// listen reports the messages from the parent job. When the connection ends, it requests the end of this job.
 func (p *Parent) listen(to jobEvents) {
 	for {
 		m, err := p.in.Next()
@@ -150,7 +150,7 @@ func (p *Parent) listen(to jobEvents) {
 	}
 }
 
-// performJobs does the effects that concern related jobs.
+// performJobs performs the effects that concern the parent job and spawned jobs.
 func (r *rootSide) performJobs(l *loop, e core.Effect) {
 	switch e := e.(type) {
 	case core.StartJob:

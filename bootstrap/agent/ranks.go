@@ -19,8 +19,7 @@ import (
 // the previous pass.
 const stopPatience = time.Second
 
-// performRanks does the effects that concern this node's ranks and reports
-// whether e was one of them.
+// performRanks performs the effects that concern the ranks of this node. It reports whether e was one of them.
 func (l *loop) performRanks(e core.Effect) bool {
 	switch e := e.(type) {
 	case core.Fork:

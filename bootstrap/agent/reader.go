@@ -7,8 +7,8 @@ import (
 	"ibrun/internal/job"
 )
 
-// A caller of pipe or gdb has one daemon, beside one rank, and sends what it reads by the verb
-// input (docs/dev/decisions/0026-gdb-pipe-overview.md).
+// For each client that runs pipe or gdb, one daemon runs beside one rank. The client sends its input to the daemon by
+// the request input (docs/dev/decisions/0026-gdb-pipe-overview.md).
 
 // pipe starts a daemon, and sends its output to the caller until the daemon has ended.
 func (c *controlSide) pipe(r caller, ranks rankwire.SlotSpans) {

@@ -36,10 +36,10 @@ import (
 //
 // The socket stays open as long as the link does; then the fresh agent ends, and its session.
 
-// handoverMost bounds each step of it.
+// handoverMost limits the time for each step of handing a link over.
 const handoverMost = 4 * time.Second
 
-// joinName is the address of an agent of a job.
+// joinName returns the address of the socket on which an agent of the job with this ID listens for new parents.
 func joinName(id string, key job.NodeIndex) *net.UnixAddr {
 	return &net.UnixAddr{Net: "unix", Name: fmt.Sprintf("@ibrun-%s-%d", id, key)}
 }
@@ -65,7 +65,7 @@ func (e fromParent) handle(l *loop) {
 	}
 }
 
-// relink is a new link.
+// relink is the event that this agent was given a link to a new parent.
 type relink struct {
 	in, out *os.File
 	hold    *net.UnixConn
@@ -80,8 +80,8 @@ func (l *loop) readUp(up *link, r io.Reader) {
 	}
 }
 
-// listenJoins lets other parents find this agent. Without the socket its loss of the parent is the
-// end of its ranks, as in a job that repairs nothing.
+// listenJoins opens the socket by which another agent can become the parent of this agent. If the socket cannot be
+// opened, the loss of the parent ends the ranks, as in a job without tree repair.
 func (l *loop) listenJoins(id string, key job.NodeIndex, level uint32) {
 	at, err := net.ListenUnix("unix", joinName(id, key))
 	if err != nil {
@@ -105,7 +105,7 @@ func (l *loop) listenJoins(id string, key job.NodeIndex, level uint32) {
 	}()
 }
 
-// parentLevel is that of the newest parent.
+// parentLevel holds the level in the tree of the newest parent.
 type parentLevel struct {
 	mu    sync.Mutex
 	level uint32
@@ -113,7 +113,7 @@ type parentLevel struct {
 
 var errStranger = errors.New("it is another user's, or says nothing that is understood")
 
-// take takes a link from a fresh agent.
+// take receives the link to a new parent from a fresh agent of this node.
 func (p *parentLevel) take(conn *net.UnixConn) (relink, error) {
 	if !sameUser(conn) {
 		return relink{}, errStranger
@@ -149,13 +149,13 @@ func (p *parentLevel) take(conn *net.UnixConn) (relink, error) {
 	return link, nil
 }
 
-// sameUser reports whether the process at the other end is of this user.
+// sameUser reports whether the process at the other end of conn runs as the user of this process.
 func sameUser(conn *net.UnixConn) bool {
 	uid, err := safefile.Peer(conn)
 	return err == nil && uid == os.Geteuid()
 }
 
-// passed are the descriptors that came with a message.
+// passed returns the file descriptors in rights, the control data that came with a message.
 func passed(rights []byte) (files []*os.File) {
 	messages, _ := unix.ParseSocketControlMessage(rights)
 	for i := range messages {
@@ -192,7 +192,8 @@ func (r relink) handle(l *loop) {
 	l.hear(core.Relinked{Level: r.level})
 }
 
-// handOver gives this agent's link to the agent of a job, and returns when that has let go of it.
+// handOver passes the link of this agent to the agent of a job on this node. It returns when that agent no longer
+// uses the link.
 func (l *loop) handOver(m wire.Join) {
 	l.up.lines.Store(m.Lines)
 	conn, how := l.offer(m)
@@ -226,7 +227,7 @@ func (l *loop) handOver(m wire.Join) {
 	}
 }
 
-// offer finds the agent of a job on this node, and passes the link to it.
+// offer connects to the agent of a job on this node, and passes the link of this agent to it.
 func (l *loop) offer(m wire.Join) (*net.UnixConn, uint8) {
 	conn, err := net.DialUnix("unix", nil, joinName(m.Job, m.Key))
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"ibrun/internal/job"
 )
 
-// resized notes that the job has another layout.
+// resized records the new layout of the job after a change of its size.
 func (r *rootSide) resized(e core.JobResized) {
 	r.cfg.Job = e.Job
 	r.ccs.resized(e.Job.Layout)

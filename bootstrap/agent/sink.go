@@ -18,18 +18,18 @@ import (
 	"ibrun/internal/plain"
 )
 
-// Style says how ranks' output is shown.
+// Style describes how the output of ranks is shown.
 type Style struct {
 	Label     bool                  // each line begins with its rank
 	Timestamp bool                  // and the time
-	Prefix    func(job.Rank) string // and with this; nil: with nothing
+	Prefix    func(job.Rank) string // returns the start of each line; nil means no prefix
 	// Direct, if not nil, gets what rank Terminal prints, byte for byte: the rank has a terminal.
 	Direct   io.Writer
 	Terminal job.Rank
 	Escape   [3]bool // by stream: show control bytes, since it is a terminal
 }
 
-// labels reports whether lines begin with something.
+// labels reports whether lines begin with a label, a time or a prefix.
 func (s Style) labels() bool { return s.Label || s.Timestamp || s.Prefix != nil }
 
 // A line that is longer than a chunk is held until it ends, if it is labelled: up
@@ -40,8 +40,8 @@ const (
 	maxBuffered = 8 << 20
 )
 
-// Sink writes what ranks print to ibrun's own output, in one goroutine, so
-// that a slow consumer holds up nothing but the credit of those who print.
+// Sink writes the output of ranks to the standard output and standard error of ibrun. It uses a goroutine, so that a
+// slow reader of the output does not block the loop.
 type Sink struct {
 	style Style
 	to    [3]io.Writer // by stream: 1, 2
@@ -53,7 +53,7 @@ type Sink struct {
 	ended  chan struct{}     // closed when run has returned
 	cut    map[source][]byte // characters that are not complete yet, on a terminal
 	failed bool
-	tap    *Tap // of the control socket; nil: there is none
+	tap    *Tap // also receives the output, for clients of the control socket; nil if there is no control socket
 
 	// Of labelled lines that have not ended:
 	parts    map[source]*part // what is held of them
@@ -78,7 +78,7 @@ type part struct {
 	size   int
 }
 
-// NewSink makes a sink over two writers, which stay the caller's.
+// NewSink returns a Sink that writes to stdout and stderr. The caller must close the two writers.
 func NewSink(stdout, stderr io.Writer, style Style) *Sink {
 	s := &Sink{
 		style: style, to: [3]io.Writer{1: stdout, 2: stderr}, ended: make(chan struct{}),
@@ -95,7 +95,7 @@ func (s *Sink) put(w printed) {
 	s.woken.Signal()
 }
 
-// sinkPatience is how long close waits for a consumer that takes nothing.
+// sinkPatience limits how long close waits while the reader of the output accepts no data.
 const sinkPatience = 200 * time.Millisecond
 
 // close writes what is left and ends the goroutine. A consumer that takes
@@ -236,8 +236,7 @@ func (s *Sink) label(out []byte, from source) []byte {
 	return out
 }
 
-// flush ends the lines that their ranks did not end, and shows characters that
-// they did not.
+// flush ends incomplete lines and writes incomplete characters.
 func (s *Sink) flush() {
 	for _, from := range inOrder(s.parts) {
 		_, _ = s.to[from.stream].Write(s.shown(from, s.begin(nil, from)))

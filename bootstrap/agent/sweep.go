@@ -11,11 +11,11 @@ import (
 	"ibrun/internal/safefile"
 )
 
-// killWait is how long what was sent SIGKILL has to die.
+// killWait limits how long the agent waits for processes to die after it has sent them SIGKILL.
 const killWait = 2 * time.Second
 
-// sweepJob kills what a lost agent of this node has left. A rank's environment names its job and
-// its node; what the rank forks inherits that.
+// sweepJob kills the processes that a lost agent of this node has left. It finds them by their environment, which
+// names the job and the node. Processes that a rank forks inherit it.
 func (l *loop) sweepJob(e core.SweepJob) {
 	mark := proc.Mark{
 		Variables: []string{"IBRUN_JOB_ID=" + e.Job, "IBRUN_NODE=" + strconv.FormatUint(uint64(e.Node), 10)},

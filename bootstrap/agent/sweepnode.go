@@ -12,7 +12,8 @@ import (
 	"ibrun/bootstrap/wire"
 )
 
-// sweepNode has a node swept by an agent of its own, which ends then.
+// sweepNode starts an agent on another node, which kills the processes that a lost agent has left there, and then
+// ends.
 func (l *loop) sweepNode(e core.SweepNode) {
 	ctx, cancel := context.WithTimeout(l.ctx, e.Most)
 	go func() {
@@ -34,7 +35,7 @@ func (l *loop) sweepNode(e core.SweepNode) {
 	})
 }
 
-// askSwept opens the session, orders the sweep and waits for the answer.
+// askSwept opens a session to the node, sends the order to sweep, and waits for the answer.
 func (l *loop) askSwept(ctx context.Context, e core.SweepNode) (answer wire.Swept, err error) {
 	target := remote.Target{Host: e.Node.Host, User: e.Node.User, Local: e.Local, Most: e.Most}
 	order := wire.Sweep{Job: l.root.cfg.Job.ID, Node: e.Index, GraceMs: uint32(e.Grace / time.Millisecond)}

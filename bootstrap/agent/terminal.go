@@ -11,7 +11,7 @@ import (
 	"ibrun/internal/job"
 )
 
-// WindowOf is the size of a terminal; zero if the file is none.
+// WindowOf returns the size of the terminal f. It returns the zero Window if f is not a terminal.
 func WindowOf(f *os.File) job.Window {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil {
@@ -37,14 +37,15 @@ func (l *loop) resizes(f *os.File) (end func()) {
 	}
 }
 
-// escapes finds what a user types to ibrun itself while a rank has the terminal, as with ssh: at
-// the beginning of a line, "~." ends the job and "~~" is a tilde. The zero value is at one.
+// escapes finds the escape sequences that a user types for ibrun, as with ssh. At the beginning of a line, "~." ends
+// the job and "~~" sends a tilde. The zero value is at the beginning of a line.
 type escapes struct {
-	inside bool // of a line
-	tilde  bool // that was typed at the beginning, and is held back
+	inside bool // the last character was not the end of a line
+	tilde  bool // a tilde was typed at the beginning of a line, and is not forwarded yet
 }
 
-// filter returns what the rank is to get, and whether the job is to end.
+// filter returns the part of typed that the rank must receive, and whether the user has typed the sequence that ends
+// the job.
 func (e *escapes) filter(typed []byte) (data []byte, end bool) {
 	data = make([]byte, 0, len(typed)+1)
 	for _, b := range typed {

@@ -17,17 +17,16 @@ import (
 	"ibrun/internal/job"
 )
 
-// tool is what the root knows of the tools of its job (docs/dev/decisions/0035-tools.md): what has
-// launched it, and what it releases held ranks for.
+// tool holds the state of the debugger and of the tool that has launched the job (docs/dev/decisions/0035-tools.md).
 type tool struct {
-	debugger *Debugger     // nil: none finds ranks here
-	giving   sync.Mutex    // held while it is given ranks
+	debugger *Debugger     // nil if debuggers cannot find the ranks in this process
+	giving   sync.Mutex    // held during a call of debugger.Give
 	ready    chan struct{} // closed when all ranks run
 
 	// Under the controlSide's lock.
 	released bool
-	gone     bool // the tool that has launched the job is
-	ends     bool // and wants the job to be ended then, if its ranks are held still
+	gone     bool // the tool that has launched the job has disconnected
+	ends     bool // that tool wants the job to end if its ranks have not been released by then
 }
 
 // toolReady tells tools that all ranks run.
@@ -39,7 +38,7 @@ func (c *controlSide) toolReady() {
 	c.checkTool()
 }
 
-// serveTool answers the tool that has launched the job, until it is gone.
+// serveTool performs the requests of the tool that has launched the job, until the tool disconnects.
 func (c *controlSide) serveTool(conn *net.UnixConn, ends bool) {
 	control.ServeOne(conn, c.answer)
 	c.mu.Lock()
@@ -48,7 +47,8 @@ func (c *controlSide) serveTool(conn *net.UnixConn, ends bool) {
 	c.checkTool()
 }
 
-// checkTool leaves no rank held for a tool that is gone, and whose sessions are over.
+// checkTool releases the waiting ranks, or ends the job, if the tool that has launched the job has disconnected and
+// all its sessions have ended.
 func (c *controlSide) checkTool() {
 	c.mu.Lock()
 	due := c.tool.gone && !c.tool.released && len(c.execs) == 0 && c.state.Load() == 1
@@ -62,7 +62,7 @@ func (c *controlSide) checkTool() {
 	}
 }
 
-// release lets held ranks go on.
+// release lets the ranks continue that wait for a tool before they run their programs.
 func (c *controlSide) release() {
 	c.mu.Lock()
 	was := c.tool.released
