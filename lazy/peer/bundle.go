@@ -6,7 +6,8 @@ import "encoding/binary"
 // big-endian.
 const BundledHead = 2
 
-// AppendBundled appends a message to a bundle.
+// AppendBundled appends m to the bundle b. A bundle is a sequence of messages that is sent as one message. m has at
+// most 65,535 bytes.
 func AppendBundled(b, m []byte) []byte {
 	return append(binary.BigEndian.AppendUint16(b, uint16(len(m))), m...)
 }

@@ -16,7 +16,7 @@ const (
 	// ranks than cores, answers are often late by some scheduling rounds.
 	askNotBefore = 200 * time.Millisecond
 	giveUp       = 30 * time.Second       // time without progress after which a connection fails if the peer runs
-	giveUpProofs = int(giveUp / askEvery) // number of confirmations in giveUp that the peer runs
+	giveUpProofs = int(giveUp / askEvery) // confirmations that the peer runs before a connection fails
 	ackDelay     = time.Millisecond       // delay of an acknowledgement after one had to be sent without data
 	// longAckDelay replaces ackDelay while segments of this rank carry the acknowledgements. A longer delay needs
 	// fewer timers, each of which costs as much as a message. It is below leastRTO.
@@ -39,7 +39,8 @@ func (c *pace) learn(took time.Duration) {
 	}
 }
 
-// first returns the time after which a packet is sent again for the first time, at least least and at most 4 s.
+// first returns the delay before the first resend of a packet: twice the smoothed answer time, but at least least and
+// at most 4 s.
 func (c *pace) first(least time.Duration) time.Duration {
 	return min(max(least, 2*c.smooth), slowest)
 }
@@ -50,14 +51,14 @@ type retry struct {
 	at     time.Duration // time of the next resend, or never if no answer is awaited
 	since  time.Duration // time of the last progress, or of the start of the wait
 	ask    time.Duration // earliest time of the next question to the agent
-	tries  int           // resends since the field since; each doubles the delay
+	tries  int           // resends since the time in since; each doubles the delay
 	silent int           // resends since the last progress or acknowledgement
-	proofs int           // agent's confirmations since the field since that the peer runs
+	proofs int           // confirmations by the agent, since the time in since, that the peer runs
 	proven time.Duration // time of the last confirmation that was counted
 }
 
-// begin starts to wait for an answer, with a resend after delay. It keeps ask, because otherwise a pair on a link with
-// many losses would ask the agent all the time.
+// begin starts to wait for an answer, with a resend after delay. It does not reset r.ask, because otherwise a pair on a
+// link with many losses would ask the agent all the time.
 func (r *retry) begin(now, delay time.Duration) {
 	*r = retry{at: now + delay, since: now, ask: r.ask}
 }
@@ -122,8 +123,8 @@ func since(now time.Duration, then uint16) time.Duration {
 	return time.Duration((int(stamp(now))+stamps-int(then))%stamps) * stampUnit
 }
 
-// answered passes the time that an answer took to pace.learn. After a resend, it uses the echo of a STATE, because only
-// the echo shows which packet was answered.
+// answered passes to pace.learn the time between a packet of this rank and its answer c. After a resend, it uses the
+// echo of a STATE, because only the echo shows which packet was answered.
 func (p *Peer) answered(c *cue) {
 	switch {
 	case p.retry.at == never:

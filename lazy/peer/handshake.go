@@ -14,7 +14,7 @@ func (p *Peer) address(c *cue) {
 	}
 }
 
-// own returns the address of this rank that a peer with the address to can reach.
+// own returns the address of this rank on the network of the peer's address to.
 func (p *Peer) own(to fabric.Tuple) fabric.Tuple {
 	if to.Kind.Ethernet() && p.cfg.Secondary != (fabric.Tuple{}) {
 		return p.cfg.Secondary
@@ -22,8 +22,8 @@ func (p *Peer) own(to fabric.Tuple) fabric.Tuple {
 	return p.cfg.Tuple
 }
 
-// transmitState sends STATE. echo is the stamp of the STATE that it answers at once. It is 0 if a timer caused it,
-// because the time since that stamp would not measure the network.
+// transmitState sends STATE. echo is the stamp of the peer's STATE that has caused this one. echo is 0 if the timer has
+// caused it, because the time since that stamp would not measure the network.
 func (p *Peer) transmitState(flags uint8, echo uint16) {
 	k := packet{kind: PacketState, flags: flags, mtu: uint16(p.cfg.MTU), stamp: stamp(p.now), echo: echo,
 		tuple: p.own(p.to)}

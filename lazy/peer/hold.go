@@ -7,15 +7,15 @@ import "time"
 // because a step then takes longer than longAckDelay. An acknowledgement without data costs as much as a message and
 // wakes a rank that has nothing to do then.
 //
-// Each packet tells the peer the time, and the peer waits that much longer before it resends a segment. So recovery
-// from a loss takes longer, and no acknowledgement waits longer than holdTrips round trips. Times are on the clock of
-// Step.
+// Each SEGMENT and ACK tells the peer the delay, and the peer waits that much longer before it resends a segment. So
+// recovery from a loss takes longer, and no acknowledgement waits longer than holdTrips round trips. Times are on the
+// clock of Step.
 type hold struct {
 	came  time.Duration // arrival of the last segment of the peer
 	since time.Duration // arrival of the first segment in order since this rank's last one, or never
-	gap   time.Duration // recent maximum time from since to this rank's next segment; 0 if none was in time
+	gap   time.Duration // recent maximum of the time from since to this rank's next segment; 0 after an ACK by timer
 	long  time.Duration // maximum delay of acknowledgements; 0 means longAckDelay
-	peers time.Duration // the peer's long, as its last acknowledgement said
+	peers time.Duration // maximum delay of the peer's acknowledgements, as the last one announced
 	quick time.Duration // smoothed round trip time, without the time that acknowledgements waited
 }
 
@@ -50,7 +50,8 @@ func (h *hold) leaves(now time.Duration) {
 	h.since = never
 }
 
-// choose sets h.long, the time that acknowledgements wait from now on. The packet that is being built tells the peer.
+// choose sets h.long, the time that acknowledgements wait from now on. The caller announces the time to the peer in the
+// packet that it builds.
 func (h *hold) choose() {
 	h.long = 0
 	long := min(h.gap+h.gap/2+holdUnit-1, mostHold)
@@ -64,8 +65,9 @@ func (h *hold) held(now time.Duration) uint16 {
 	return uint16(min((now-h.came)/heldUnit, 1<<16-1))
 }
 
-// trip returns the measured time took of a round trip, less the time that the peer has delayed its acknowledgement, but
-// subtracts at most the delay h.peers that the peer has announced. held is the delay in heldUnit. trip updates h.quick.
+// trip returns a round trip time without the delay of the acknowledgement. took is the measured time, and held is the
+// delay in heldUnit. trip subtracts at most h.peers, the maximum delay that the peer has announced. It also updates
+// h.quick.
 func (h *hold) trip(took time.Duration, held uint16) time.Duration {
 	waited := time.Duration(held) * heldUnit
 	answer := max(took-waited, 1)

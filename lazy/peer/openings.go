@@ -12,7 +12,7 @@ const (
 type Openings struct {
 	less  int    // firstOpenings minus the current limit; may be negative
 	under int    // handshakes in progress
-	begun uint64 // total number of handshakes so far
+	begun uint64 // total number of handshakes started so far
 	cut   uint64 // value of begun when the limit was last halved
 }
 
@@ -26,7 +26,8 @@ func (o *Openings) Begin() (ticket uint64, ok bool) {
 	return o.begun, true
 }
 
-// End records that a handshake has ended, successfully or not. repeated is set if one of its packets was resent.
+// End records that a handshake has ended, successfully or not. ticket is the result of Begin. repeated is set if one of
+// its packets was resent.
 func (o *Openings) End(ticket uint64, repeated bool) {
 	o.under--
 	bound := firstOpenings - o.less

@@ -6,7 +6,7 @@ import (
 	"ibrun/fabric"
 )
 
-// PacketKind is the kind of a packet, which its body depends on. Its values are sent over the network.
+// PacketKind is the kind of a packet. It determines the format of the body. Its values are sent over the network.
 type PacketKind uint8
 
 // The kinds of packet.
@@ -66,7 +66,7 @@ type packet struct {
 	ack     uint32       // SEGMENT, ACK: number of the next segment that the sender expects
 	attempt uint32       // FIN, FINACK, FINNAK: number of the attempt to close, from 1 in each generation
 	sack    uint64       // SEGMENT, ACK: bit i is set if the sender has received segment ack+1+i
-	held    uint16       // SEGMENT, ACK: time since the last segment arrived, in heldUnit, or longer
+	held    uint16       // SEGMENT, ACK: time since the sender received a segment, in heldUnit, limited to the maximum
 	hold    uint8        // SEGMENT, ACK: maximum delay of acknowledgements, in holdUnit; 0 means longAckDelay
 	count   uint64       // FIN: number of messages that the sender has sent in this generation
 	tuple   fabric.Tuple // STATE, REJECT: address of the sender; in REJECT its Kind may be NONE

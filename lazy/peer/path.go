@@ -7,10 +7,10 @@ import (
 	"ibrun/fabric"
 )
 
-// path selects one of two networks for a pair. It exists if this rank has two. Its number counts the changes of the
-// network: the pair uses the first network if the number is even, and the second one if it is odd. Each packet carries
-// the number of its sender. Both ranks use the larger number, so they agree even if both change the network at once.
-// After a change, unacknowledged segments are resent on the other network.
+// path selects one of two networks for a pair. Peer.path is nil if this rank has only one network. The path number
+// counts the changes of the network: the pair uses the first network if the number is even, and the second one if it is
+// odd. Each packet carries the path number of its sender. Both ranks use the larger number, so they agree even if both
+// change the network at once. After a change, unacknowledged segments are resent on the other network.
 //
 //	first --the first network of a rank has failed, or a running peer does not answer--> second
 //	second --the first network works, and the peer has answered a probe on it--> first
@@ -30,8 +30,8 @@ const (
 	// longestHold is the maximum of path.hold as a multiple of Config.Hold. path.hold doubles with each change to
 	// the second network, so that a port that fails again and again does not move the traffic each time.
 	longestHold = 30
-	// provenSilence is the number of confirmations that a silent peer runs after which the pair changes the
-	// network. After the first one, the answer of the peer may still be on its way.
+	// provenSilence is how many times the agent must confirm that a silent peer runs before the pair changes the
+	// network. After the first time, the answer of the peer may still be on its way.
 	provenSilence = 2
 )
 
@@ -101,7 +101,7 @@ func (p *Peer) wantSecond() {
 	}
 }
 
-// change sets a higher path number, and so may change the network. If the number is even and the first network of this
+// change sets a higher path number, which may change the network. If the number is even and the first network of this
 // rank is down, change uses the next number.
 func (p *Peer) change(number uint16) {
 	before := p.Secondary()
@@ -187,8 +187,8 @@ func (p *Peer) receivedBy(number uint16, from fabric.Tuple) {
 	}
 }
 
-// silence is called when the agent has confirmed that the peer runs. It changes the network if the peer has not
-// answered this rank for long.
+// silence changes the network if the peer has not answered this rank for long. It is called after the agent has
+// confirmed that the peer runs.
 func (p *Peer) silence() {
 	a := p.path
 	if a != nil && p.retry.silent >= askAfter && p.retry.proofs >= provenSilence && !a.lacks &&

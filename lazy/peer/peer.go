@@ -1,8 +1,8 @@
 // Package peer implements the protocol of a pair of ranks, as one of them runs it: the handshake, the window over
 // datagrams that may be lost, duplicated or reordered, the close of an idle connection, and the upgrade of the pair
-// from datagrams to a stream and back. Step takes an event and the time, and returns effects. A Peer opens no socket,
-// reads no clock, starts no goroutine and takes no lock. It does not check seals: each packet that is passed to it must
-// come from the peer.
+// from datagrams to a stream and back. Step takes an event and the time, and returns effects. The owner of a Peer calls
+// Step and performs these effects. A Peer opens no socket, reads no clock, starts no goroutine and takes no lock. It
+// does not authenticate packets: the owner passes only packets that it has authenticated as sent by the peer.
 //
 // A Peer consists of two state machines, each with its own table: the datagram connection, and the upgrade to a stream.
 // Step passes each event to one of them. Then it passes to the upgrade the changes of the connection and the control
@@ -29,8 +29,8 @@ type Config struct {
 	MTU       int           // maximum size in bytes of a packet body that this rank receives, 512 or more
 	Window    int           // receive window in segments, 1 to 64; 0 means 64
 	Stage     int           // maximum number of accepted bytes that the peer has not acknowledged; 0 means 256 KiB
-	Inbox     int           // the receive window is shut while untaken exceeds this number of bytes; 0 means 1 MiB
-	Hold      time.Duration // time on the second network until the first one is tried again; 0 means 10 s
+	Inbox     int           // delivered bytes without Taken above which the receive window is 0; 0 means 1 MiB
+	Hold      time.Duration // time on the second network before the first one is probed; 0 means 10 s
 	Seed      uint64        // seed of the random jitter of timers
 	Floor     uint16        // lowest valid epoch of the peer; 0 means any
 	Scratch   *Scratch      // shared by Peers that never run at the same time; nil means a private one
@@ -60,41 +60,42 @@ type Peer struct {
 	seed  uint64
 
 	state State
-	warm  bool         // a connection is wanted although no message is staged; 3
-	known bool         // to is an address of the peer; 2
+	warm  bool         // a connection is wanted although no message is staged; invariant 3
+	known bool         // to is an address of the peer; invariant 2
 	asked bool         // the agent has not answered the last question about the peer
 	epoch uint16       // the peer's epoch, or 0 if it is not known
 	gen   uint32       // last generation of the pair with the current epochs; 0 before the first one
 	to    fabric.Tuple // address of the peer
-	mtu   int          // maximum size in bytes of a packet body for both ranks; 0 until the peer's is known
+	mtu   int          // maximum size in bytes of a packet body for both ranks; 0 until the peer has sent its MTU
 	room  uint8        // initial window of the peer, in segments
 
-	path         *path // network in use; nil if this rank has one network; 6
-	retry        retry // timer of the next resend; 4
+	path         *path // network in use; nil if this rank has one network; invariant 6
+	retry        retry // timer of the next resend; invariant 4
 	fin          closing
-	queue        queue   // messages that are not completely in segments
-	unackedBytes int     // total length of these messages plus messageCost for each; 5
-	pending      int     // number of accepted messages that the peer has not acknowledged; 5
-	untaken      int     // bytes of delivered messages for which Taken has not been passed
-	win          *window // nil unless the connection is open; 1
+	queue        queue   // messages that have not been cut completely into segments
+	unackedBytes int     // length of the unacknowledged messages plus messageCost for each; invariant 5
+	pending      int     // number of accepted messages that the peer has not acknowledged; invariant 5
+	untaken      int     // bytes of delivered messages that the owner has not reported with Taken
+	win          *window // nil unless the connection is open; invariant 1
 
 	counts  Counts
 	scratch *Scratch
 	trace   func(any) // in tests, called with each row that is applied and with each received control message
 }
 
-// closing holds the state of closing the current generation. All numbers count from the start of the generation.
+// closing is the state of the FIN exchange that closes the connection. All numbers count from the start of the current
+// generation.
 type closing struct {
 	attempt  uint32 // number of the last FIN of this rank; resent FINs keep their number
-	decided  uint32 // number of the peer's last FIN that this rank has decided on
-	granted  bool   // the decision was to close
+	decided  uint32 // number of the last FIN of the peer that this rank has granted or refused
+	granted  bool   // this rank has granted that FIN, so the connection closes
 	sent     uint64 // messages of this rank whose last segment has been sent
-	received uint64 // messages of the peer that have arrived completely, with control messages
+	received uint64 // messages of the peer that have arrived completely, including control messages
 }
 
 // Counts contains totals since New.
 type Counts struct {
-	Malformed uint64 // packets and segments that were ignored because they are malformed
+	Malformed uint64 // malformed packets and segments, which were ignored
 	Doubled   uint64 // segments that were received more than once
 	Resent    uint64 // segments that were sent again
 	Repeated  uint64 // handshake packets that were sent again
@@ -163,9 +164,9 @@ func (p *Peer) Counts() Counts { return p.counts }
 // Step handles one event and returns the effects that the owner has to perform, in this order. now is the current time,
 // which never decreases. The slice is valid until the next Step of any Peer with the same Scratch.
 //
-// The connection or the upgrade handles the event. Then the upgrade handles what the connection has reported meanwhile,
-// in that order. Control messages are staged after all messages that were accepted earlier. At the end, the connection
-// sends as much as it can.
+// The connection or the upgrade handles the event. Then the upgrade handles the reports of the connection, in their
+// order. Control messages are queued after all messages that were accepted earlier. At the end, the connection sends as
+// much as it can.
 func (p *Peer) Step(now time.Duration, ev Event) []Effect {
 	s := p.scratch
 	p.now = now
@@ -268,19 +269,19 @@ func (p *Peer) want() input {
 	return inWant
 }
 
-// send stages a message after those that are staged already.
+// send appends a message to the queue of messages to be sent.
 func (p *Peer) send(m message) {
 	p.queue.push(m)
 	p.unackedBytes += len(m.body) + messageCost
 	p.pending++
-	if p.state != Idle { // in Idle, follow does this
+	if p.state != Idle { // in Idle, follow does this at the end of the Step
 		p.apply(p.want(), &cue{})
 	}
 }
 
 func (p *Peer) rest() {
 	if p.pending > 0 {
-		return // a partly received message does not count here: the peer refuses FIN while it sends
+		return // a partly received message needs no check: the peer refuses FIN while it is sending
 	}
 	if p.state == Up && p.win.owed > 0 {
 		p.acknowledge(0) // the peer refuses FIN while its messages are not acknowledged

@@ -3,14 +3,14 @@ package peer
 // message is a staged message, bundle or control message.
 type message struct {
 	body []byte
-	kind uint8 // one of kindFlags, or 0
+	kind uint8 // flagControl for a control message, flagBundle for a bundle, or 0
 }
 
-// queue holds the messages that are not completely in segments yet.
+// queue holds the staged messages: those that have not been cut completely into segments, in the order of sending.
 type queue struct {
 	list []message
 	head int // index in list of the first message; earlier ones have been sent
-	cut  int // number of bytes of the first message that are in segments
+	cut  int // number of bytes of the first message that have been cut into segments
 }
 
 func (q *queue) len() int { return len(q.list) - q.head }
@@ -57,7 +57,7 @@ func (q *queue) cutOff(size int) (payload []byte, flags uint8, whole int) {
 }
 
 // loseBegun removes from the counts and from the queue each unacknowledged message of which a segment has been sent. It
-// returns their number. The caller drops the window.
+// returns their number. The caller must release the window.
 func (p *Peer) loseBegun() (lost int) {
 	if w := p.win; w != nil {
 		for seq := w.una; seq != w.next; seq++ {

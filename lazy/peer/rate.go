@@ -7,8 +7,8 @@ import (
 
 // rate estimates how many segments per second reach the peer (draft-cheng-iccrg-delivery-rate). A sample counts the
 // segments whose arrival became known between two times, and divides by that time: from the last known arrival before a
-// segment was sent, to the acknowledgement of that segment. That is at least a round trip, so an acknowledgement of
-// many segments at once does not give too high a rate.
+// segment was sent, to the acknowledgement of that segment. This time is at least a round trip, so an acknowledgement
+// of many segments at once does not give too high a rate.
 type rate struct {
 	arrived uint32        // number of segments that the peer has received; may wrap
 	at      time.Duration // time when the last arrival became known, or when sending began after a pause
@@ -21,8 +21,8 @@ type rate struct {
 // without losses, so losses do not lower the estimate.
 const rateTrips = 10
 
-// sample updates the estimate with a segment that has arrived and was sent only once. s is its transmission, and srtt
-// the smoothed round trip time.
+// sample updates the estimate with a segment that has arrived and was sent only once. s describes its transmission, and
+// srtt is the smoothed round trip time.
 func (r *rate) sample(now, srtt time.Duration, s *sending) {
 	if trip := max(now-s.at, 1); r.least == 0 || trip < r.least {
 		r.least = trip

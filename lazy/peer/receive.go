@@ -72,8 +72,8 @@ const (
 // answerNow makes the Peer send an acknowledgement in this Step, and the next one after fewOwed segments.
 func (w *window) answerNow() { w.ackNow, w.most = true, fewOwed }
 
-// assemble adds the next segment in order to its message, and delivers the message if it is complete. owned says that
-// the Peer owns the memory of payload.
+// assemble adds the next segment in order to its message, and delivers the message if it is complete. If owned is
+// false, assemble copies payload, whose memory belongs to the caller of Step.
 func (p *Peer) assemble(payload []byte, flags uint8, owned bool) {
 	w := p.win
 	switch {

@@ -5,7 +5,7 @@ import (
 	"ibrun/internal/job"
 )
 
-// cue contains the values of an input that its actions use.
+// cue contains the arguments of the actions of a row. Most of them come from a received packet.
 type cue struct {
 	packet
 	gen   uint32
@@ -51,8 +51,8 @@ func (k *packet) asksAnswer() bool {
 		k.flags&flagAsk != 0
 }
 
-// inGeneration handles a packet of the current epochs. It translates the packet to an input of the table, if the
-// generation permits.
+// inGeneration handles a packet of the current epochs. If the generation of the packet is current or new, it applies
+// the matching input of the table.
 func (p *Peer) inGeneration(c *cue) {
 	left := p.state == Idle || p.state == Resolving // then the current generation has ended, too
 	switch {
@@ -258,7 +258,7 @@ func (p *Peer) do(a action, c *cue) {
 	case doRefuse:
 		p.transmit(&packet{kind: PacketFinNak, attempt: c.attempt})
 	case doBack:
-		p.warm = false // it is open
+		p.warm = false // the connection is open
 		p.retry.stop()
 	case doClose, doReset:
 		p.drop(WasReset)

@@ -71,19 +71,19 @@ type rank struct {
 	behind int            // packets among it
 }
 
-// end is one Peer and what its owner knows.
+// end is a Peer and the state of its simulated owner.
 type end struct {
 	w       *world
 	self    *rank
 	other   *rank
 	peer    *Peer
 	flow    *flow
-	flows   []*flow // of all epochs
-	waiting []int   // sent, neither acknowledged nor lost
-	timer   uint64  // serial of the timer that counts
+	flows   []*flow // flows of all epochs of self to other
+	waiting []int   // indices in flow.sent of messages neither acknowledged nor lost
+	timer   uint64  // serial number of the current timer; earlier ones are ignored
 	dead    bool
-	idle    bool // the application takes nothing
-	keep    bool // it has made an offer on the connection, so that a FIN is refused
+	idle    bool // the application receives no messages
+	keep    bool // the owner has made an offer on the connection, so a FIN is refused
 
 	controls []placed // control messages received in the current step
 	opened   int
@@ -101,16 +101,16 @@ type placed struct {
 	msg []byte
 }
 
-// flow is what one epoch sent to one rank.
+// flow contains the messages that one epoch of a rank has sent to another rank.
 type flow struct {
 	epoch uint16
 	sent  []fate
-	last  int // delivered; -1: none
+	last  int // index in sent of the last delivered message, or -1
 }
 
 type fate struct {
 	at                     time.Duration
-	to                     uint16 // epoch that it was sent to; 0: not known
+	to                     uint16 // epoch of the receiver, or 0 if the sender does not know it
 	control                bool
 	delivered, lost, acked bool
 }

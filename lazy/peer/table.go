@@ -5,7 +5,7 @@ type input uint8
 
 const (
 	inWant      input = iota // a message is staged or a connection is wanted; the peer's address is not known
-	inWantKnown              // the same, and the address is known
+	inWantKnown              // a message is staged or a connection is wanted; the peer's address is known
 	inFound                  // the agent has answered with an address of the current epoch of the peer
 	inMissing                // the agent has answered that the peer has ended, has failed or does not exist
 	inState0                 // STATE with ACK alone: the peer asks for a connection
@@ -46,13 +46,13 @@ const (
 	doConfirm                   // send STATE HY
 	doUp                        // create the window, stop the timer, emit Opened
 	doTake                      // handle the data and the acknowledgement of the packet
-	doResend                    // resend what is not answered, double the timer
+	doResend                    // resend the unanswered packets, double the delay until the next resend
 	doFin                       // start the next attempt to close: send FIN, timer
 	doGrant                     // send FINACK
 	doRefuse                    // send FINNAK
 	doBack                      // stay open: stop the timer
 	doClose                     // release the window, emit Closed
-	doReset                     // like doClose, but emit Failed if a message was begun and not acknowledged
+	doReset                     // like doClose, but emit Failed if an unacknowledged message was sent at least in part
 	doFail                      // drop all unacknowledged messages, emit Failed
 	doReject                    // send REJECT with the current generation
 	doLeave                     // adopt the generation of the packet, so that the next one is higher

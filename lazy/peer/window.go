@@ -6,7 +6,7 @@ const (
 	firstCwnd = 32                    // initial congestion window in segments
 	leastCwnd = 2                     // congestion window in segments after a time-out
 	lossCwnd  = lossAfter + 1         // minimum window after a loss: a smaller one detects a loss only by the timer
-	firstRTO  = 20 * time.Millisecond // time-out until a round trip has been measured
+	firstRTO  = 20 * time.Millisecond // initial time-out, until a round trip has been measured
 	leastRTO  = 4 * time.Millisecond  // minimum of 4*rttvar in the time-out; longer than longAckDelay
 	lossAfter = 3                     // a segment counts as lost if this many that were sent later have arrived
 )
@@ -16,8 +16,8 @@ type sent struct {
 	payload []byte
 	cost    int // bytes by which the message counts toward Config.Stage; 0 except in its last segment
 	flags   uint8
-	sacked  bool // the peer has received it, but not all segments before it
-	lost    bool // it is believed to be lost and is to be resent
+	sacked  bool // the peer has received the segment, but not all segments before it
+	lost    bool // the segment is believed to be lost and is to be resent
 	sending
 }
 
@@ -25,18 +25,18 @@ type sent struct {
 type sending struct {
 	at      time.Duration // time of the transmission, on the clock of Step
 	order   uint64        // number of the transmission, from 1 in each window
-	since   time.Duration // rate.at at that time
-	arrived uint32        // rate.arrived at that time
-	resent  bool          // it was not the first, so an acknowledgement measures no round trip
+	since   time.Duration // value of rate.at at the time of the transmission
+	arrived uint32        // value of rate.arrived at the time of the transmission
+	resent  bool          // the segment was sent before, so an acknowledgement measures no round trip
 }
 
 // window is the state of both directions of a connection. It exists in Up and Closing.
 type window struct {
-	// Sending. Segment numbers are compared by their difference, so they may wrap.
-	una, next, limit uint32            // numbers: oldest unacknowledged; next new; first that the peer has no room for
+	// The state of sending. Segment numbers are compared by their difference, so they may wrap.
+	una, next, limit uint32            // segments: oldest unacknowledged; next new; first beyond the peer's window
 	sackedN, lostN   int               // number of segments from una to next that are sacked, and that are lost
 	cwnd, thresh     int               // congestion window and slow start threshold, in segments
-	credit           int               // segments acknowledged since cwnd last grew, above thresh
+	credit           int               // segments acknowledged since cwnd last grew, if cwnd is above thresh
 	order, cutAt     uint64            // number of transmissions so far; its value when cwnd was last reduced
 	tops             [lossAfter]uint64 // highest values of sending.order of arrived segments, descending
 	rate             rate
@@ -44,7 +44,7 @@ type window struct {
 	rto              time.Duration // time-out without the delays that Peer.rto adds
 	out              []sent        // segments una to next, by number modulo length; the length is 0 or a power of two
 
-	// Receiving.
+	// The state of receiving.
 	want    uint32        // number of the next segment in order
 	have    uint64        // bit i is set if segment want+1+i is in the field in
 	owed    int           // segments received in order since the last acknowledgement was sent
@@ -81,7 +81,7 @@ func (w *window) takes() bool {
 	return w.under() < ring && int32(w.limit-w.next) > 0 && w.pipe() < w.cwnd
 }
 
-// slot returns the entry for a segment number from una to next.
+// slot returns the entry of out for the segment with the number seq, from una to next.
 func (w *window) slot(seq uint32) *sent { return &w.out[seq%uint32(len(w.out))] }
 
 // fewSlots is the initial length of window.out. A longer slice is released when all segments are acknowledged.
@@ -125,7 +125,7 @@ func (p *Peer) pump() {
 		p.post(w.next-1, s)
 	}
 	if left := w.lostN + p.queue.len(); left > 0 && w.order != before && w.pipe() < manyOwed && w.hold.peers > 0 {
-		p.acknowledge(flagAsk) // the peer may wait for more segments than may be sent
+		p.acknowledge(flagAsk) // the peer may delay its acknowledgement for segments that cannot be sent now
 	}
 	switch waiting := w.under() > 0 || p.queue.len() > 0; {
 	case !waiting:
@@ -157,7 +157,8 @@ func (p *Peer) acknowledge(flags uint8) {
 	p.transmit(&k)
 }
 
-// acknowledged fills in the acknowledgement and the receive window of a packet, and records that they have been sent.
+// acknowledged fills in the acknowledgement and the receive window of a packet, and records them as sent. The caller
+// transmits the packet.
 func (p *Peer) acknowledged(k *packet) {
 	w := p.win
 	if p.untaken > p.cfg.Inbox {
@@ -172,8 +173,8 @@ func (p *Peer) acknowledged(k *packet) {
 	w.owed, w.ackAt, w.ackNow = 0, never, false
 }
 
-// takeAck handles the acknowledgement in a SEGMENT or an ACK of the peer. It ignores an older one than the last. It
-// never lowers w.limit, so packets with the same acknowledgement may arrive in any order.
+// takeAck handles the acknowledgement in a SEGMENT or an ACK of the peer. It ignores an acknowledgement that is older
+// than the last one. It never lowers w.limit, so packets with the same acknowledgement may arrive in any order.
 func (p *Peer) takeAck(k *packet) {
 	w := p.win
 	if k.ack-w.una > w.next-w.una {
@@ -292,7 +293,7 @@ func (w *window) grow(got int) {
 }
 
 // findLost marks each segment as lost that was sent before lossAfter others that have arrived. It reduces the
-// congestion window only once for all segments that were in flight at that time.
+// congestion window only once for all segments that were in flight at the last reduction.
 func (w *window) findLost() {
 	if w.sackedN == 0 {
 		return
