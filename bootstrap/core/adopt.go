@@ -20,7 +20,8 @@ import (
 // slow. The agent waits for as long as that, and the time in which its loss was seen.
 const joinLeast = 4 * time.Second
 
-// joinAgain is how long a link that was joined must have lasted to be joined again when it ends.
+// joinAgain is the minimum lifetime of a link to an adopted child. If the link ends earlier, this agent opens no new
+// session to the child.
 const joinAgain = time.Second
 
 // rejoin opens a new session to the agent of a child whose link has ended, because the agent may still run. It adds a
@@ -119,7 +120,8 @@ func (c *Core) adoptBelow(from Link) {
 	}
 }
 
-// sendMissed sends an adopted child the messages that it missed while it had no link. m is the State of the child.
+// sendMissed sends an adopted child the messages that the child missed while it had no parent. m is the State that the
+// child has sent, which tells what it has received.
 func (c *Core) sendMissed(l Link, m wire.State) {
 	k, r := &c.children[l], &c.repair
 	k.below = nil
@@ -147,7 +149,7 @@ func (c *Core) sendMissed(l Link, m wire.State) {
 		c.send(l, rankwire.Failures{Ranks: known})
 	}
 	c.replaceAgain(l)
-	if m.Replaces > 0 { // who has started it may not have said so
+	if m.Replaces > 0 { // its earlier parent may not have reported the replacement
 		c.replaced(wire.Replaced{Number: m.Replaces, Node: k.head.First})
 	}
 	c.doLookups(c.lookups.AskAgain(c.now, l))
@@ -178,7 +180,8 @@ func (c *Core) inputAgain(l Link, m wire.State) {
 	}
 }
 
-// childBelow records a grandchild. A child sends one Below frame for each of its own children.
+// childBelow records a child of child l, which l has named in a Below frame. l sends one such frame for each of its
+// children.
 func (c *Core) childBelow(l Link, m wire.Below) {
 	k := &c.children[l]
 	if k.knowsBelow() {
@@ -187,7 +190,7 @@ func (c *Core) childBelow(l Link, m wire.Below) {
 	k.below = append(k.below, m)
 }
 
-// knowsBelow reports whether the child has sent the Below frames of all its children. The last frame has Left 0.
+// knowsBelow reports whether the child has named all its children. Its Below frame for the last of them has Left 0.
 func (k *branch) knowsBelow() bool { return len(k.below) > 0 && k.below[len(k.below)-1].Left == 0 }
 
 // belowLies says what of a child's children cannot be.
@@ -228,7 +231,7 @@ func (c *Core) hasReaders(l Link) bool {
 	return slices.ContainsFunc(c.children[l].part, func(p job.Part) bool { return c.reads(p.Nodes.Base(), p.Nodes.Ranks()) })
 }
 
-// reportLost reports a loss that the job survives.
+// reportLost reports f, the loss of nodes, which the job survives, to the root.
 func (c *Core) reportLost(f wire.Fault) {
 	if c.cfg.Root {
 		c.nodeLost(f, true)
@@ -237,7 +240,7 @@ func (c *Core) reportLost(f wire.Fault) {
 	c.ownReport(f, true)
 }
 
-// moveBelow moves the nodes of a child's children when nodes are numbered anew.
+// moveBelow changes the node indices in k.below after nodes were dropped. move maps an old Part to the new one.
 func (k *branch) moveBelow(move func(job.Part) job.Part) {
 	for i := range k.below {
 		b := &k.below[i]

@@ -12,36 +12,37 @@ import (
 // Questions to a job that runs (docs/dev/decisions/0025-control.md). Package queries decides which way
 // they go; here is what the core knows of a rank, and what the root asks by itself.
 
-// Asked is a question of the user's, at the root. ID is the driver's, and not 0. It is answered by
+// Asked is a question of the user to the root. The driver chooses the ID, which must not be 0. The core answers with
 // Answered.
 type Asked struct{ wire.Query }
 
-// Inspected answers an Inspect, for this node.
+// Inspected answers an Inspect.
 type Inspected struct{ wire.Reply }
 
-// Inspect asks what the ranks of this node do. The driver answers Inspected, in any order.
+// Inspect asks what the ranks of this node do. The driver answers with Inspected. The answers may come in any order.
 type Inspect struct {
 	wire.Query
-	Host  string    // this agent's
-	Ranks []RankNow // that are meant
+	Host  string    // host of this agent
+	Ranks []RankNow // ranks that the question is about
 }
 
 // RankNow is what the core knows of a rank.
 type RankNow struct {
 	Rank  job.Slot
 	State rankwire.Standing
-	Op    uint32 // collectives that it has joined
+	Op    uint32 // number of collectives that the rank has joined
 	Call  rankwire.Collective
-	Age   time.Duration // since it joined the collective that it waits in
+	Age   time.Duration // time since the rank joined the collective in which it waits
 }
 
 // Answered answers an Asked.
 type Answered struct{ wire.Reply }
 
-// Missing is reported before the job ends by SIGQUIT or because its time is up: who waits for whom.
+// Missing tells the user which ranks wait for which others. The root reports it before the job ends because of SIGQUIT
+// or its time limit.
 type Missing struct {
 	wire.Reply
-	Signal uint8 // that ends the job; 0: its time is up
+	Signal uint8 // signal that ends the job; 0 if the time limit has expired
 }
 
 func (Asked) IsEvent()     {}
@@ -50,7 +51,7 @@ func (Inspect) IsEffect()  {}
 func (Answered) IsEffect() {}
 
 const (
-	lookPatience = 2 * time.Second // that the end of a job waits for an answer
+	lookPatience = 2 * time.Second // maximum time for which the end of the job waits for the answers
 	lookRows     = 16
 )
 
@@ -83,7 +84,7 @@ func (c *Core) answered(id uint32, s rankwire.Standings) {
 		c.do(Answered{wire.Reply{ID: ticket, Standings: s}})
 		return
 	}
-	within := a.own.state == askingNow // hasLooked returns true then, so its caller continues
+	within := a.own.state == askingNow // hasLooked has not returned yet, and its caller will end the job
 	a.own.state = looked
 	c.do(Report{Missing{wire.Reply{Standings: s}, a.own.signal}})
 	switch {
@@ -95,9 +96,9 @@ func (c *Core) answered(id uint32, s rankwire.Standings) {
 	}
 }
 
-// hasLooked reports whether the job may end. Before that, the root asks once what its ranks do, and waits for the
-// answer. The first call asks. It returns true at once if the job is not running, because the root cannot ask then.
-// signal ends the job after the answer, or is 0 if the time limit of the job does.
+// hasLooked reports whether the root has learned what its ranks do, so that the job may end. The first call asks the
+// ranks. If the job is not running, the root cannot ask, and hasLooked returns true. signal is the signal that ends the
+// job, or 0 if the time limit has expired.
 func (c *Core) hasLooked(signal uint8) bool {
 	own := &c.root.asking.own
 	if c.stage != running || own.state != notLooked {

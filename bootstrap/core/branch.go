@@ -12,8 +12,8 @@ import (
 	"ibrun/internal/job"
 )
 
-// happen applies the event e to a child and performs the resulting actions. cause is the event of the core or the frame
-// from which e was derived. Some actions need it.
+// happen passes the event e to the state machine of child l and performs the actions that it returns. cause is the
+// Event or the message that led to e. Some actions use its contents.
 func (c *Core) happen(l Link, e child.Event, cause any) {
 	k := &c.children[l]
 	if why := k.Cannot(e); c.cfg.Check && why != "" {
@@ -24,7 +24,7 @@ func (c *Core) happen(l Link, e child.Event, cause any) {
 	}
 }
 
-// act performs one action for a child, after the child has entered its new state.
+// act performs the action a for child l, whose state has already changed. cause is as in happen.
 func (c *Core) act(l Link, a child.Action, cause any) {
 	switch k := &c.children[l]; a {
 	case child.OpenSession:
@@ -74,7 +74,7 @@ func (c *Core) act(l Link, a child.Action, cause any) {
 	case child.NoteLoss:
 		k.loss, k.heard = cause.(LinkLost), k.received
 		c.perform(c.tools.ChildEnded(l, false))
-	case child.NoteFailure: // the duration of its link to the lost agent is unknown
+	case child.NoteFailure: // it is unknown when the agent was lost
 		k.loss = LinkLost{Link: l, Cause: recovery.Joined(k.loss.Cause, endOf(cause)), Tail: cause.(ChildFailed).Tail}
 		k.heard = c.now
 	case child.CountReady:
@@ -97,7 +97,7 @@ func (c *Core) act(l Link, a child.Action, cause any) {
 		c.ended(k.part, job.Status{Kind: job.Lost})
 	case child.Remove:
 		c.remove(l)
-	case child.TellFault: // report even while the job ends: the loss may have caused other failures
+	case child.TellFault: // the loss is reported even while the job ends, because it may have caused other failures
 		ev := cause.(LinkLost)
 		c.fault(wire.Fault{
 			What: wire.FaultLost, Node: k.head.First, Nodes: uint32(k.part.Len()), Host: k.host(),
@@ -137,7 +137,7 @@ func (c *Core) childFailed(ev ChildFailed) {
 	c.happen(ev.Child, e, ev)
 }
 
-// lossOf returns the event of package child for the end of a child's link. It depends on the present state of the job.
+// lossOf returns the child.Event for a link to the child k that has ended. The event depends on the state of the job.
 func (c *Core) lossOf(k *branch) child.Event {
 	switch repairable := k.In(child.Settled | child.Resumed); {
 	case c.stage != running:
@@ -146,7 +146,7 @@ func (c *Core) lossOf(k *branch) child.Event {
 	case !repairable || k.In(child.Coming):
 	case c.repairs():
 		if _, recalled := c.recovery.RecallOpen(); recalled || c.starts.ranks == unforked || c.cfg.Root && !c.root.out.AllStarted {
-			return child.LinkLost // the job ends if a child is lost while all ranks are being restarted
+			return child.LinkLost // the tree is not repaired while the ranks are being started or restarted
 		}
 		if c.repair.cutting || c.now-k.linked < joinAgain {
 			return child.LinkAdopted
@@ -160,7 +160,7 @@ func (c *Core) lossOf(k *branch) child.Event {
 	return child.LinkLost
 }
 
-// remove records that a child has ended, and continues all operations that wait for the child.
+// remove records that child l has ended. Operations that waited for the child continue without it.
 func (c *Core) remove(l Link) {
 	exited := c.children[l].In(child.HasExited)
 	c.below.End(l, exited)
@@ -174,7 +174,7 @@ func (c *Core) remove(l Link) {
 	c.doLookups(c.lookups.NoTableBelow(c.now, l))
 }
 
-// addEnds adds the exit statuses of a child's ranks to those that this agent reports.
+// addEnds adds the exit statuses in m, which cover the ranks of the child k, to those that this agent will report.
 func (c *Core) addEnds(k *branch, m wire.Exit) {
 	if areAll(m.Runs, k.part) {
 		c.finish.ends = slices.AppendSeq(c.finish.ends, m.Runs.All())

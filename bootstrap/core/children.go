@@ -16,46 +16,46 @@ type branch struct {
 	child.Child // state of the child
 	life
 	head    job.Part  // node on which the child runs
-	part    job.Parts // all nodes for which the child is responsible, including head
+	part    job.Parts // nodes that the child must start and report on, including head
 	dead    job.Parts // nodes in the child's subtree that could not be started
 	before  job.Parts // part with the node indices from before nodes were dropped; empty if none were dropped
 	leaving job.Parts // nodes of the child that leave the job and have not ended yet
 	left    job.Parts // nodes of the child that have left the job and have ended
-	planned job.Part  // nodes that Launch will assign to the child, head first
+	planned job.Part  // nodes that the child gets in its Launch, head first
 	tried   tried
 	due     due
 	started time.Duration // time at which its session was requested
-	phase   string        // phase that the opening of its session has reached
+	phase   string        // phase of the opening of its session, for messages
 	local   bool          // it runs on this machine, so its session needs no remote shell
-	held    uint32        // number of the newest stop of the job that the child has confirmed
+	held    uint32        // number of the newest job stop (SIGTSTP) that the child has confirmed
 	room    int           // bytes of Stdin that the child can still accept
 	credit  int           // bytes of Output that the child may still send
 	owed    int           // bytes of Output received from the child, for which no new credit was granted yet
 	times   *childTimes   // nil if no times are recorded
 
-	old    Link   // in a successor: the lost child that it replaces
-	number uint32 // in a successor: number of the Replace that ordered it
+	old    Link   // lost child that this child replaces, if this child is a successor
+	number uint32 // number of the wire.Replace that requested this successor
 
 	// The following fields are used to repair the tree when the child is lost.
 	key     job.NodeIndex // index that the child's node had at its launch, by which its agent is found
 	below   []wire.Below  // children of the child, from its newest Below frames
-	linked  time.Duration // time at which the child was joined; -joinAgain if it never was
-	loss    LinkLost      // loss of the link that caused the child to be joined
+	linked  time.Duration // time at which this agent adopted the child; -joinAgain if it launched the child
+	loss    LinkLost      // loss of the link because of which this agent adopted the child
 	heard   time.Duration // time of the last frame of the child before its loss
-	session time.Duration // time that the opening of the session to the child, or to its lost parent, has taken
+	session time.Duration // time that opening the session to the child, or to the child's lost parent, took
 }
 
 // checkBranches panics if an invariant of the children does not hold. If Config.Check is set, it is called at the end
 // of each Step.
 //
-//  1. starts.inFlight is the number of children whose session takes a slot of the window.
+//  1. starts.inFlight is the number of children whose session is being opened.
 //  2. finish.childrenEnded is the number of children that have ended. c.below records the same children as ended.
-//  3. During the launch, starts.reported is the number of children for which the launch does not wait. While the job
-//     runs, no child is waiting, starting or up.
+//  3. During the launch, all children but starts.reported are Waiting, Starting or Up. While the job runs, no child is
+//     in one of these states.
 //  4. Until the job is ending, a child that a successor will replace is Lost. It has no other successor.
 //  5. No node belongs to two children.
-//  6. Only a job that repairs its tree has Relinking, Resumed, Adopted and Reported children, and only the root
-//     has Coming ones.
+//  6. Only a job that repairs its tree has children in the states Relinking, Resumed, Adopted and Reported. Only the
+//     root has children in the state Coming.
 //  7. No child with a link has a negative credit for output.
 func (c *Core) checkBranches() {
 	var all job.Parts
@@ -121,18 +121,18 @@ func (c *Core) partsOf(l Link) job.Parts {
 // host returns the name of the node on which the child runs.
 func (k *branch) host() string { return k.head.Nodes.At(0).Host }
 
-// tried records an earlier attempt to start a node, which has failed, and where the node comes from.
+// tried records a failed attempt of another agent to start a node. The zero value means that there was none.
 type tried struct {
-	by, phase, cause string // host of the agent that tried, phase and reason of the failure; empty if there was none
+	by, phase, cause string // host of the other agent, phase and reason of the failure
 	spare            bool   // the node is a spare, a replacement or an added node, to which Config.Here does not apply
 }
 
-// secondTry divides the timeout of the job to give that of a second session to a node, after the first has failed. A
-// shorter timeout suffices, because other sessions have come up meanwhile.
+// secondTry is the factor by which the timeout of the second session to a node is shorter than that of the first. The
+// shorter timeout suffices because other sessions have been opened in the meantime.
 const secondTry = 3
 
-// most returns the timeout of the next session to the node. timeout is that of the job. If no session to the node has
-// failed, most returns 0, which stands for the timeout of the job.
+// most returns StartChild.Most for the next session to the node. timeout is Launch.Timeout. If no session to the node
+// has failed, most returns 0, which selects Launch.Timeout.
 func (t tried) most(timeout time.Duration) time.Duration {
 	if t.by == "" {
 		return 0
@@ -140,11 +140,11 @@ func (t tried) most(timeout time.Duration) time.Duration {
 	return timeout / secondTry
 }
 
-// due records when a child should have started its share of the work queue.
+// due records when a child should have started its share, the nodes that it got from the work queue of this agent.
 type due struct {
-	at    time.Duration // time at which this agent next asks the child to return nodes (Steal); 0 means never
-	every time.Duration // expected duration of starting the share
-	wait  time.Duration // delay from the next Steal to the one after, doubled each time
+	at    time.Duration // time at which this agent will ask the child to return nodes (wire.Steal); 0 means never
+	every time.Duration // expected time from the Launch until the share has been started
+	wait  time.Duration // delay between the next two Steals, doubled after each one
 }
 
 // forget moves the nodes of f, which could not be started, from k.part to k.dead. The root decides whether to replace
@@ -171,8 +171,8 @@ func (k *branch) hasNode(node job.NodeIndex) bool {
 	return k.part.Has(node) || k.before.Has(node) || k.leaving.Has(node) || k.left.Has(node)
 }
 
-// hasRanks reports whether one part of the child's subtree has the count ranks from first on. Slots from before nodes
-// were dropped do not matter, because a child starts no rank before it has the new slots.
+// hasRanks reports whether a single job.Part of the child's subtree has all of the count ranks from first on. It
+// does not search k.before, because a child starts no rank before it knows which nodes were dropped.
 func (k *branch) hasRanks(first job.Slot, count uint32) bool {
 	for _, all := range []job.Parts{k.part, k.leaving, k.left} {
 		for _, p := range all {

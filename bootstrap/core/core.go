@@ -30,22 +30,22 @@ import (
 	"ibrun/internal/job"
 )
 
-// Config is what an agent knows before its first event.
+// Config has the parameters of an agent that are known before its first event.
 type Config struct {
 	Root   bool
-	Host   string // this agent's host, as named in reports
-	Path   string // address that this node is reached by, or empty
-	Here   int    // root: index of the node that is this machine; -1: none
-	Window int    // sessions in flight when the job leaves the number to us and nothing is measured; 0: 16
-	Cores  int    // processors that sessions may use; 0: the window stays as it is
+	Host   string // host name of this agent, for reports
+	Path   string // address at which other agents reach this node; empty if unknown
+	Here   int    // in the root: index of the node that is this machine, or -1
+	Window int    // initial number of concurrent sessions if the job does not set one; 0 means tree.Window
+	Cores  int    // processors that sessions may use; 0 means that Window does not adapt
 	Check  bool   // panic if an invariant does not hold; set by tests
 	Most   int    // maximum number of concurrent sessions; 0 means tree.MostWindow
-	Policy Policy // root
+	Policy Policy // used by the root only
 
-	// Join makes one of what the parts of a Barrier carry, before it goes on;
-	// nil: parcels go on as they came. It must be pure.
+	// Join merges the parcels of a barrier before they are forwarded. It must be a pure function. If Join is nil, the
+	// parcels are forwarded unchanged.
 	Join       func(rankwire.Parcels) rankwire.Parcels
-	HasSpawner bool // root: by a rank of another job, whose root has the names
+	HasSpawner bool // in the root: a rank of another job has spawned this job; that job's root has the MPI names
 }
 
 // Policy is what the root does about failures.
@@ -62,7 +62,7 @@ type Policy struct {
 	RepairAsked    bool // the user wants a job that uses PMI to go on without the ranks of a lost node
 }
 
-// New makes an agent that waits for its first event.
+// New returns an agent that has handled no event yet.
 func New(cfg Config) *Core {
 	if cfg.Window == 0 {
 		cfg.Window = tree.Window
@@ -86,7 +86,7 @@ func New(cfg Config) *Core {
 
 func (c *Core) do(e Effect) { c.out = append(c.out, e) }
 
-// send puts a message on a link, if the link is there.
+// send sends m to a neighbour. If there is no link to the neighbour, nothing is sent.
 func (c *Core) send(to Link, m frame.Message) {
 	l := c.life(to)
 	if c.repairs() {

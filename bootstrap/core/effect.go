@@ -21,7 +21,7 @@ type StartChild struct {
 	Child Link
 	Node  job.Node
 	Local bool          // the node is this machine, so the session needs no remote shell
-	Most  time.Duration // timeout of the session; 0 stands for the timeout of the job
+	Most  time.Duration // timeout of the session; 0 means Launch.Timeout of the job
 }
 
 // ObserveSessions requests the time for which the processes that open sessions have run or waited for a processor. The
@@ -92,7 +92,7 @@ type Fence struct {
 }
 
 // Refork starts a rank of this node again. All its earlier processes have ended. Start is the number of the new start,
-// counted from 0 for the first one. The rank finds its standard input at the end. The driver answers with Respawned.
+// counted from 0 for the first one. The standard input of the new process is empty. The driver answers with Respawned.
 type Refork struct {
 	Rank  job.Slot
 	Start uint8
@@ -129,12 +129,12 @@ type SendRank struct {
 // the other rank.
 type Connect struct{ A, B job.Slot }
 
-// ReadBulk requests the values that this node has put before the fence with the number Fence. The driver answers with
-// BulkRead.
+// ReadBulk requests the PMI values that the ranks of this node have put before the fence with the number Fence. The
+// driver answers with BulkRead.
 type ReadBulk struct{ Fence uint32 }
 
-// BulkFetched answers BulkRequested. Values has the values of the nodes that could be reached and have some. It is
-// empty if there are too many for one message. The driver must not change it.
+// BulkFetched answers BulkRequested. Values has the values of all nodes that could be reached. It is empty if they are
+// too large for one message. The driver must not change Values.
 type BulkFetched struct {
 	Fence  uint32
 	Values frame.Values
@@ -146,11 +146,11 @@ type SetTimer struct{ At time.Duration }
 // Probe asks whether the kernel at the other end of a link still acknowledges data. The driver answers with Probed.
 type Probe struct{ Link Link }
 
-// Finish ends this agent, which is not the root. It is its last effect.
+// Finish ends this agent, which is not the root. No other effect follows.
 type Finish struct{}
 
-// Leave kills all processes of this node's part of the job and ends the agent, which is not the root. Its neighbours
-// notice this because their links end. The exit code of the agent is that of a process killed by Signal.
+// Leave kills all processes of the job on this node and ends the agent, which is not the root. Its parent and children
+// notice this because their links to it end. The exit code of the agent is that of a process killed by Signal.
 type Leave struct{ Signal uint8 }
 
 // Effects of the root only.
@@ -189,12 +189,12 @@ type Restarting struct {
 	Number int  // number of the restart, from 1, among those that count towards the maximum
 }
 
-// Progress is reported during the launch when a subtree of the root has been settled. Nodes is the number of nodes in
-// all subtrees that have been settled so far.
+// Progress is reported during the launch when a child of the root has sent Ready. Nodes is the number of nodes in the
+// subtrees of all children that have done so.
 type Progress struct{ Nodes int }
 
 // LaunchDone reports that the launch is complete. Unless Launch.Timed is set, Times has only the moments that the root
-// has seen of its own sessions.
+// has observed in its own sessions.
 type LaunchDone struct {
 	Agents  uint32                   // number of agents that are up, including the root
 	Times   []job.NodeTimes          // parents before their children
@@ -242,7 +242,7 @@ const (
 type Outcome struct {
 	Code       int // exit code of ibrun
 	Cause      CauseKind
-	EndedBy    CauseKind       // CauseTimeout or CauseWait if that ended the job after it had continued despite Cause
+	EndedBy    CauseKind       // CauseTimeout or CauseWait if one of them ended a job that had continued despite Cause
 	Fault      wire.Fault      // failure that is considered the cause, if Cause is CauseFault
 	Faults     []wire.Fault    // reported failures, including Fault, up to a maximum number
 	Fallbacks  []wire.Fault    // failed sessions to nodes that another session has reached, up to a maximum number

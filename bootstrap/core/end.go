@@ -11,22 +11,21 @@ import (
 	"ibrun/internal/job"
 )
 
-// exitSlack is the time beyond the grace that a subtree has to report its end.
+// exitSlack is the time that a subtree has to report its end after its grace period is over.
 const exitSlack = 3 * time.Second
 
-// killSlack is the same when a person has asked twice.
+// killSlack replaces exitSlack if the ranks are killed at once, for example after a second Ctrl-C.
 const killSlack = 700 * time.Millisecond
 
-// Two thirds of that are for processes to die of SIGKILL in, the rest is for the news
-// of it to come to the root. When a job ends by itself they have as long as here.
+// sweepMost is the maximum time for which a Sweep waits for processes to die. It is two thirds of exitSlack. The
+// remaining third is for the report to the root.
 const sweepMost = 2 * time.Second
 
-// orphanGrace bounds the grace of ranks whose job is gone: nobody waits for
-// what they would still do. The promise is five seconds.
+// orphanGrace is the maximum grace period of ranks whose agent has lost its parent. With exitSlack, such ranks end
+// within five seconds.
 const orphanGrace = 2 * time.Second
 
-// end ends this subtree's part of the job. A second order can only shorten
-// the grace.
+// end ends the ranks and agents of this subtree. A later call can only shorten the grace period.
 func (c *Core) end(m wire.End) {
 	if c.stage == idle {
 		c.become(done)
@@ -67,7 +66,7 @@ func (c *Core) end(m wire.End) {
 		c.ranks.fate = max(c.ranks.fate, toldToEnd)
 		if wasStopped {
 			c.do(ContinueRanks{})
-		} else if !c.job.Launch.Hold || m.Signal == 0 { // a rank that is held would run until the signal comes
+		} else if !c.job.Launch.Hold || m.Signal == 0 { // SIGCONT first would let a stopped rank run
 			c.do(SignalRanks{sigCont})
 		}
 		if m.Signal != 0 {
@@ -77,11 +76,11 @@ func (c *Core) end(m wire.End) {
 	if wasStopped {
 		c.signalJobs(sigCont)
 	}
-	c.signalJobs(sigTerm) // the second one hurries them
+	c.signalJobs(sigTerm) // a second SIGTERM makes the spawned jobs end sooner
 	c.checkDeadlines()
 }
 
-// ended records how the ranks of nodes ended that will not report them.
+// ended records the status s for all ranks of nodes. It is called for nodes whose agent will not report their ranks.
 func (c *Core) ended(nodes job.Parts, s job.Status) {
 	for _, p := range nodes {
 		if n := p.Nodes; n.Ranks() > 0 {
@@ -90,7 +89,7 @@ func (c *Core) ended(nodes job.Parts, s job.Status) {
 	}
 }
 
-// checkDeadlines acts on what is due.
+// checkDeadlines performs all actions whose time has come.
 func (c *Core) checkDeadlines() {
 	f := &c.finish
 	if c.cfg.Root {
@@ -138,9 +137,8 @@ func (c *Core) checkDeadlines() {
 	}
 }
 
-// checkExit ends this agent when nothing of its subtree is left: every rank
-// is dead and read to the end, every child has reported or is lost, all output
-// is passed on, and what the ranks left behind is swept up.
+// checkExit ends this agent when its subtree has ended. Then every rank of this node has ended, all output was
+// forwarded, every child has reported or was lost, and the processes that the ranks left were killed.
 func (c *Core) checkExit() {
 	f := &c.finish
 	if c.repair.left {
@@ -189,11 +187,11 @@ func (c *Core) checkExit() {
 	c.do(Finish{})
 }
 
-// mostEndings is what of an Exit the ends of ranks may take, in bytes.
+// mostEndings is the maximum size of the Runs of an Exit message, in bytes.
 const mostEndings = frame.MaxSize - 1<<16
 
-// coarser is half as many runs: of two neighbours the first that failed counts for
-// both. It takes eight million ranks that end differently from their neighbours.
+// coarser merges pairs of adjacent runs. A merged run has the status of the first one that failed. This is needed only
+// if millions of ranks end differently from their neighbours.
 func coarser(runs wire.Endings) wire.Endings {
 	var out []job.StatusRun
 	joined := true
@@ -211,13 +209,13 @@ func coarser(runs wire.Endings) wire.Endings {
 	return wire.NewEndings(out...)
 }
 
-// orphaned ends this subtree because the parent is gone. Nothing more can be
-// said upwards; what the ranks still print is dropped.
+// orphaned ends this subtree because the parent was lost. Output of the ranks is dropped. silent is true if the host of
+// the parent did not answer.
 func (c *Core) orphaned(silent bool) {
 	c.clock.linked = false
 	c.flow.discarding = true
 	c.perform(c.tools.ParentLost())
-	if silent && c.job != nil && c.job.Launch.Restarts { // others may take the ranks' place soon
+	if silent && c.job != nil && c.job.Launch.Restarts { // the root may soon start these ranks on other nodes
 		c.end(wire.End{Signal: sigKill})
 		return
 	}
@@ -228,7 +226,7 @@ func (c *Core) orphaned(silent bool) {
 	c.end(wire.End{Signal: sigTerm, GraceMs: grace})
 }
 
-// ownLoss ends this subtree because this agent cannot go on.
+// ownLoss ends this subtree because this agent cannot continue.
 func (c *Core) ownLoss(cause string, grace time.Duration) {
 	if c.stage != ending && c.job != nil {
 		c.fault(wire.Fault{

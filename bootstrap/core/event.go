@@ -10,7 +10,8 @@ import (
 	"ibrun/internal/job"
 )
 
-// Link names one neighbour: Up is the parent, 0 and above are the children in launch order.
+// Link identifies a neighbour of an agent in the tree. Up is the parent. Children have the numbers from 0 on, in the
+// order in which they were added.
 type Link = subtree.Link
 
 // Up is the link to the parent.
@@ -19,13 +20,14 @@ const Up = subtree.Up
 // Event is an event of an agent, which the driver passes to Core.Step.
 type Event = subtree.Event
 
-// Frame is a message that has come from a neighbour.
+// Frame is a message that has arrived from a neighbour.
 type Frame struct {
 	From Link
 	Msg  frame.Message
 }
 
-// Opened is the first event of an agent other than the root. The agent has sent its greeting to its parent before.
+// Opened is the first event of an agent other than the root. The driver has already sent the agent's greeting to the
+// parent.
 type Opened struct{}
 
 // ChildUp says that the session to a child is open, and that the child's agent is of the same build as this one.
@@ -61,7 +63,7 @@ type JoinRefused struct{ Child Link }
 // the level of the new parent in the tree, which is 0 for the root.
 type Relinked struct{ Level uint32 }
 
-// LinkLost says that an open link has ended. All messages of the link have come before.
+// LinkLost says that an open link has ended. All messages that arrived over the link were passed to Step before.
 type LinkLost struct {
 	Link  Link
 	Cause string
@@ -93,12 +95,13 @@ type RankOutput struct {
 	Data   []byte
 }
 
-// RankExited says that the process of a rank of this node has ended. The messages of the rank have come before.
+// RankExited says that the process of a rank of this node has ended. All messages of the rank were passed
+// to Step before.
 type RankExited struct {
 	Rank     job.Slot
 	Status   job.Status
-	Signaled bool   // this agent had sent it a signal that ends the job
-	Awaited  bool   // its peers wait for it, because it has not left PMI, PMIx or Charm++ in order
+	Signaled bool   // this agent had sent the rank a signal because the job is ending
+	Awaited  bool   // the rank has not finalized PMI, PMIx or Charm++, so other ranks may wait for it
 	PMI      bool   // it is a client of PMI, PMIx or Charm++
 	Handles  bool   // it has registered for PMIx events about the ends of ranks, so the job can continue without them
 	Cause    string // reason of the end, if more is known than Status; otherwise empty
@@ -130,11 +133,11 @@ type RankFrame struct {
 	Msg  frame.Message
 }
 
-// BulkRequested says that the PMI server of this node needs the values that all nodes have put before the fence with
-// the number Fence. This node has passed the fence. The core answers with BulkFetched.
+// BulkRequested says that the PMI server of this node needs the values that the ranks of all nodes have put before the
+// fence with the number Fence. The fence has completed on this node. The core answers with BulkFetched.
 type BulkRequested struct{ Fence uint32 }
 
-// BulkRead answers a ReadBulk. The core keeps Value until it has passed it on, so the driver must not change it.
+// BulkRead answers a ReadBulk. The core retains Value, so the driver must not change it.
 type BulkRead struct {
 	Fence uint32
 	Value []byte // values of this node; empty if it has none
@@ -192,9 +195,9 @@ type Tick struct{}
 // Probed answers a Probe. It has the state of the TCP connection of the link, as read from this machine's kernel.
 type Probed struct {
 	Link   Link
-	Known  bool   // if this is false, the kernel knows nothing of the link, and the other fields are zero
+	Known  bool   // the kernel has this connection; if false, the other fields are zero
 	Resent int    // number of retransmissions of the oldest unacknowledged segment
-	Waits  bool   // sent data is unacknowledged, or data is not sent although the receiver's window is open
+	Waits  bool   // data is unacknowledged, or is unsent although the receiver's window is open
 	Acked  uint64 // bytes that the receiver has acknowledged since the connection began; 0 if unknown
 }
 

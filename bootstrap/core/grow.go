@@ -219,7 +219,7 @@ func lastLine(tail string) string {
 	return " (" + tail[strings.LastIndexByte(tail, '\n')+1:] + ")"
 }
 
-// cancelGrowth cancels the growth of the job because the new agent on host was not started or was lost. The job
+// cancelGrowth cancels the growth of the job, because the new agent on host was not started or was lost. The job
 // continues with its present size. cause is a ChildFailed or a LinkLost.
 func (c *Core) cancelGrowth(host string, cause any) {
 	why := endOf(cause)

@@ -106,7 +106,7 @@ func (c *Core) rankInputRead(ev RankInputRead) {
 	}
 }
 
-// closeInput removes a rank from the readers.
+// closeInput records that a rank of this node reads no more standard input.
 func (c *Core) closeInput(rank job.Slot) { delete(c.input.own, rank) }
 
 func (c *Core) stdinRead(ev StdinRead) {

@@ -11,8 +11,8 @@ import (
 // Late binding (docs/dev/decisions/0013-late-binding.md): package queue decides which nodes a child gets. A child
 // returns the nodes that it cannot start.
 
-// cutHere adds a child for the node that is this machine, if below has it, and returns the other nodes. This child
-// comes first, because its session needs no remote shell.
+// cutHere adds a child for the node that is this machine, if below has it, and returns the other nodes. The child is
+// started first, because its session needs no remote shell.
 func (c *Core) cutHere(below job.Parts) job.Parts {
 	rest := below
 	for _, p := range below {
@@ -25,7 +25,7 @@ func (c *Core) cutHere(below job.Parts) job.Parts {
 	return rest
 }
 
-// share moves a share of the work queue to a child that has come up, and returns the share.
+// share moves nodes from the work queue to the child k, whose session was opened, and returns these nodes.
 func (c *Core) share(k *branch) job.Parts {
 	if !c.queue.Shares(c.now - k.started) {
 		return nil
@@ -45,7 +45,8 @@ func (c *Core) share(k *branch) job.Parts {
 	return part
 }
 
-// askBack asks children that are late to return nodes, if this agent has a free session slot and an empty work queue.
+// askBack asks children that have not started their nodes in the expected time to return some. It does so only if this
+// agent could start them at once: its work queue is empty and another session may be opened.
 func (c *Core) askBack() {
 	if c.stage != launching {
 		return
@@ -85,11 +86,11 @@ func (c *Core) returnUp(part job.Part, why ChildFailed) {
 	}
 }
 
-// returned handles nodes that a child has returned.
+// returned handles a Return message, with which the child from returns nodes that it has not started.
 func (c *Core) returned(from Link, m wire.Return) {
 	k := &c.children[from]
 	mine := k.part.Within(m.Part.First, m.Part.End())
-	part := mine[0] // with the hosts that this agent knows, not those in m
+	part := mine[0] // mine[0] has the hosts that this agent knows, which may differ from those in m
 	k.part = k.part.Without(part.First, part.End())
 	if k.due.at > 0 {
 		k.due.wait, k.due.at = k.due.every, c.now+k.due.every

@@ -11,14 +11,14 @@ import (
 	"ibrun/internal/job"
 )
 
-// A session that takes longer than slowAfter is named to the user, and again
-// each slowEvery.
+// A session that takes longer than slowAfter is reported to the user. The report is repeated at the interval slowEvery.
 const (
 	slowAfter = 3 * time.Second
 	slowEvery = 5 * time.Second
 )
 
-// start begins the launch of a subtree. The root passes a whole job.
+// start begins the launch of the nodes in m. The first of them is the node of this agent, except in the root, which
+// gets all nodes of the job and runs no ranks itself.
 func (c *Core) start(m wire.Launch) {
 	c.become(launching)
 	c.job, c.below.Layout = m.Job, m.Job.Layout
@@ -26,7 +26,7 @@ func (c *Core) start(m wire.Launch) {
 	c.level = int(m.Level)
 	c.openRecovery(m)
 	c.times = newTimes(c.cfg.Root || m.Job.Launch.Timed, c.cfg.Root, c.now, m.First)
-	// The text was written by this build's own root.
+	// The text cannot be wrong, because a root of the same build has written it.
 	c.shape, _ = tree.Parse(m.Job.Launch.Tree)
 	c.queue = queue.New(queue.Config{
 		Window: c.cfg.Window, Batch: int(m.Job.Launch.Batch), Most: c.cfg.Most, Cores: c.cfg.Cores, Cost: c.shape.Cost,
@@ -66,15 +66,14 @@ func (c *Core) fork() {
 	if c.below.Own.Count() > 0 {
 		f.Start = c.below.Own.Of(c.below.Own.First()).Start()
 	}
-	if f.Start == 0 { // input goes to the first start only
+	if f.Start == 0 { // standard input goes to the first start of the ranks only
 		c.input.openOwn(c)
 	}
 	c.do(f)
 }
 
-// plan lays the children of a fixed tree over the nodes below this agent. The
-// node that is this machine heads a subtree of the root, so that it needs no
-// session: the subtree it lies in is cut there.
+// plan adds the children of this agent in a tree of fixed shape, and divides the nodes in below among them. If a node
+// is the machine of the root, it becomes the first node of a child of the root, whose session needs no remote shell.
 func (c *Core) plan(below job.Parts) {
 	for _, size := range c.shape.Split(c.level, below.Len()+1) {
 		var of job.Parts
@@ -112,7 +111,7 @@ func (c *Core) startMore() {
 	}
 }
 
-// openSession requests the first session to a child. The session takes a slot of the window.
+// openSession requests the first session to child l, and counts it among the concurrent sessions.
 func (c *Core) openSession(l Link) {
 	k := &c.children[l]
 	k.started, k.phase = c.now, "start"
@@ -154,8 +153,9 @@ func (c *Core) childPhase(ev ChildPhase) {
 	}
 }
 
-// returnNodes returns the nodes of a child, whose session has failed, to the parent of this agent. Another agent then
-// tries to start them. If another agent has already tried, or this agent is the root, the nodes are reported as dead.
+// returnNodes handles the nodes of child l, whose session has failed. It returns them to this agent's parent, so that
+// another agent tries to start them. If another agent has already tried, or this agent is the root, it reports them as
+// not started.
 func (c *Core) returnNodes(l Link, ev ChildFailed) {
 	k := &c.children[l]
 	part := k.planned
@@ -204,7 +204,7 @@ func (c *Core) forkDone(ev ForkDone) {
 	}
 }
 
-// checkReady reports the subtree once, when every child is ready or gone.
+// checkReady ends the launch when each child is ready or has failed, and sends Ready to the parent.
 func (c *Core) checkReady() {
 	s := &c.starts
 	if c.stage != launching || s.readied || s.ranks == forking || s.reported < len(c.children) || c.queue.Nodes.Len() > 0 {
@@ -224,7 +224,7 @@ func (c *Core) checkReady() {
 	c.send(Up, wire.Ready{Up: s.up, Failed: s.failed})
 }
 
-// reportSlow names what the launch waits for: sessions, and this node's own ranks.
+// reportSlow reports to the user which sessions and which ranks of this node the launch is waiting for.
 func (c *Core) reportSlow() {
 	s := &c.starts
 	unspawned := s.ranks == forking && c.stage != ending

@@ -10,8 +10,8 @@ import (
 	"ibrun/internal/job"
 )
 
-// replaceNode finds what becomes of the nodes of a session that failed; false: the
-// job cannot go on. Only the first of them is dead.
+// replaceNode handles a failed session to the first node of f. A spare replaces this node, or the job continues without
+// it. Another child starts the other nodes of f. replaceNode returns false if the job cannot continue.
 func (c *Core) replaceNode(f wire.Fault) bool {
 	s, p := c.recovery.Members(), c.cfg.Policy
 	first := int(f.Node - s.All.First)
@@ -41,10 +41,10 @@ func (c *Core) replaceNode(f wire.Fault) bool {
 	return true
 }
 
-// applyMembership lets the ranks of this subtree start: the nodes are certain.
+// applyMembership starts the ranks of this subtree. m is the final decision about the nodes of the job.
 func (c *Core) applyMembership(m wire.Membership) {
 	if c.stage != running {
-		return // it has ended meanwhile
+		return // the job has ended in the meantime
 	}
 	c.renumber(m)
 	c.sendDown(m)
@@ -53,7 +53,7 @@ func (c *Core) applyMembership(m wire.Membership) {
 	}
 }
 
-// renumber closes the gaps that dropped nodes leave.
+// renumber numbers the nodes and ranks of the job consecutively, after nodes were dropped.
 func (c *Core) renumber(m wire.Membership) {
 	j := *c.job
 	j.FirstHost, j.Hosts = m.FirstHost, m.Hosts
@@ -70,7 +70,7 @@ func (c *Core) renumber(m wire.Membership) {
 	c.below.Layout = j.Layout
 	j.Nodes, j.Size = j.Layout.Nodes(), j.Layout.Ranks()
 	j.Programs = slices.Clone(j.Programs)
-	j.Programs[0].Count = j.Size // where nodes may be dropped, there is one
+	j.Programs[0].Count = j.Size // a job whose nodes may be dropped has one program
 	move := func(p job.Part) job.Part {
 		for _, d := range slices.Backward(dropped) {
 			if d.First < p.First {
@@ -102,7 +102,7 @@ func (c *Core) renumber(m wire.Membership) {
 	c.below.Route(c.partsOf)
 }
 
-// dropRanks ends the ranks of this node that were never started.
+// dropRanks records that the ranks of this node have ended with the status NotRun, unless they were started.
 func (c *Core) dropRanks() {
 	r, own := &c.ranks, &c.below.Own
 	if c.starts.ranks != unforked || own.Count() == 0 {

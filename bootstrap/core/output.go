@@ -5,14 +5,14 @@ import (
 	"ibrun/bootstrap/wire"
 )
 
-// Credit for output, in bytes. A child may have window bytes on the way; the
-// parent returns credit when it has passed them on, so an agent never holds
-// more than one window per child plus one chunk per stream of its own ranks.
+// Credit for output, in bytes. A child may send as many bytes as it has credit. The parent grants new credit when it
+// has forwarded the bytes. An agent therefore stores at most output.window bytes per child and one chunk per stream of its
+// own ranks.
 const (
-	sinkWindow  = 1 << 20   // bytes the root hands to its own output at a time
-	creditTotal = 8 << 20   // bytes all children of an agent may have on the way
-	creditMost  = 512 << 10 // for one child
-	creditLeast = 4 * wire.MaxData
+	sinkWindow  = 1 << 20          // bytes in Write effects that the driver has not completed, in the root
+	creditTotal = 8 << 20          // sum of the credits of all children of an agent
+	creditMost  = 512 << 10        // maximum for one child
+	creditLeast = 4 * wire.MaxData // minimum for one child, even if the sum then exceeds creditTotal
 )
 
 func (f *output) open(children int) {
@@ -30,7 +30,7 @@ func (f *output) push(c chunk) {
 
 func (f *output) empty() bool { return f.head == len(f.queue) }
 
-// pumpOutput passes on what credit allows, oldest first.
+// pumpOutput forwards as many chunks of the queue as the credit of this agent allows, in their order.
 func (c *Core) pumpOutput() {
 	f, r := &c.flow, &c.repair
 	for !f.empty() && (f.discarding || !r.waiting && !r.unresumed) {
