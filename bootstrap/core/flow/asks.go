@@ -10,7 +10,7 @@ import (
 	"ibrun/internal/job"
 )
 
-// askDaemons opens an order for the daemons that a caller of the root has asked for, or refuses the request.
+// askDaemons handles a request for daemons at the root. It opens an order for the daemons or refuses the request.
 func (t *Tools) askDaemons(ev DaemonsAsked) {
 	if !t.mayOrder(ev.ID) {
 		return
@@ -31,7 +31,7 @@ func (t *Tools) askDaemons(ev DaemonsAsked) {
 	t.order(m)
 }
 
-// askSession opens an order for the session that a caller of the root has asked for, or refuses the request.
+// askSession handles a request for a session at the root. It opens an order for the session or refuses the request.
 func (t *Tools) askSession(ev SessionAsked) {
 	if !t.mayOrder(ev.ID) {
 		return
@@ -47,12 +47,12 @@ func (t *Tools) askSession(ev SessionAsked) {
 		Argv: rankwire.NewStrings(ev.Argv...), Env: rankwire.NewStrings(ev.Env...), Credit: callerCredit})
 }
 
-// refuse tells the caller that has asked with the given ticket why it gets no daemons.
+// refuse tells a caller that its request is refused. ticket is the ID of the request, and why is the reason.
 func (t *Tools) refuse(ticket uint32, why string) {
 	t.do(DaemonsOver{DaemonsEnded: wire.DaemonsEnded{ID: ticket}, Refused: why})
 }
 
-// mayOrder reports whether the caller with the given ticket can have daemons now. If not, it refuses the request.
+// mayOrder reports whether the request with the ID ticket can be accepted now. If not, it refuses the request.
 func (t *Tools) mayOrder(ticket uint32) bool {
 	switch {
 	case !t.at.Running:
@@ -65,15 +65,16 @@ func (t *Tools) mayOrder(ticket uint32) bool {
 	return false
 }
 
-// ticketed returns the ID for a new order, and records the ticket for it. A ticket is the number that the driver has
-// chosen for the request of a caller. IDs of orders are numbers from 1, which the root chooses.
+// ticketed allocates the ID of a new order. It maps this ID to ticket, the ID that the driver has given to the request.
+// Order IDs count up from 1.
 func (t *Tools) ticketed(ticket uint32) uint32 {
 	id := t.newest + 1
 	t.tickets[id] = ticket
 	return id
 }
 
-// nodes yields the index and the host of each node of the job, child by child. It is called at the root.
+// nodes yields the index and the host name of each node of the job, in the order of the root's children. Only the root
+// calls it.
 func (t *Tools) nodes(yield func(job.NodeIndex, string) bool) {
 	for l := range subtree.Link(t.below.Children()) {
 		for _, p := range t.below.Parts(l) {
@@ -86,8 +87,8 @@ func (t *Tools) nodes(yield func(job.NodeIndex, string) bool) {
 	}
 }
 
-// nodesOf returns the nodes of the job that have the given host names. If no node has one of these names, missing is
-// that name. Otherwise missing is empty.
+// nodesOf returns the nodes of the job that have the given host names. missing is the first of these names that no node
+// has, or "" if there is none.
 func (t *Tools) nodesOf(hosts []string) (nodes wire.NodeSpans, missing string) {
 	found := map[string]bool{}
 	for _, h := range hosts {
@@ -117,10 +118,10 @@ func (t *Tools) nodesOf(hosts []string) (nodes wire.NodeSpans, missing string) {
 	return wire.NewNodeSpans(spans...), ""
 }
 
-// placeMembers places the members of a session on the hosts in asked, or on all nodes of the job if asked is empty. A
-// node has as many members as asked says, or 1 if asked is empty. If perRank is set, it has one for each of its ranks
-// instead. spans lists the numbers of members by node, and on lists them by host, both in the order of member numbers.
-// If the members cannot be placed, why is the reason.
+// placeMembers assigns the members of a session to nodes. asked lists the hosts and the number of members on each of
+// them. If asked is empty, each node of the job gets one member. If perRank is set, each of these nodes gets one member
+// per rank instead. spans contains the number of members on each node, and on contains it with the host name. Both are
+// in the order of member numbers. If the members cannot be placed, why is the reason.
 func (t *Tools) placeMembers(asked []MembersOn, perRank bool) (spans []wire.MemberSpan, on []MembersOn, why string) {
 	want, found := map[string]uint32{}, map[string]bool{}
 	for _, a := range asked {
@@ -139,7 +140,7 @@ func (t *Tools) placeMembers(asked []MembersOn, perRank bool) (spans []wire.Memb
 			count = 1
 		}
 		if !perRank {
-			delete(want, host) // if several nodes have the same host name, the first gets all its members
+			delete(want, host) // the first node with this host name gets all members of the host
 		} else if count > 0 {
 			found[host] = true
 			_, count = t.below.Layout.SlotsOn(index)

@@ -5,21 +5,22 @@ import (
 	"ibrun/bootstrap/wire"
 )
 
-// InputCredit is the maximum number of bytes of standard input that a caller has sent and its daemon has not read yet.
-// The daemon runs beside one rank (docs/dev/decisions/0026-gdb-pipe-overview.md). The limit holds for the whole route
-// through the tree, so no agent on it buffers more.
+// InputCredit is the maximum number of bytes of standard input that a caller may have sent and that its daemon has not
+// read yet (docs/dev/decisions/0026-gdb-pipe-overview.md). The limit covers the whole route through the tree, so no
+// agent buffers more.
 const InputCredit = 256 << 10
 
-// input is the state, at this agent, of the standard input that a caller sends to the only daemon of its order.
+// input is the state, at this agent, of the standard input that a caller sends to a daemon. An order has only one
+// daemon if its daemon reads input.
 type input struct {
 	reads bool // the order is for a daemon that reads input
-	sent  int  // bytes that this agent has passed on and for which no credit has come back yet
+	sent  int  // bytes that this agent has passed on and for which it has received no credit yet
 	deaf  bool // the daemon runs on this node and has stopped reading
 }
 
-// feed passes input of the caller on to the daemon of this node, or to the child that has the daemon. If the daemon has
-// stopped reading, feed drops the input and returns the credit for it. If the daemon has ended, it only drops the
-// input.
+// feed passes input from the caller on to the daemon of this node, or to the child whose subtree contains the daemon.
+// If the daemon has stopped reading, feed drops the input and returns the credit for it. If the daemon has ended, feed
+// drops the input and returns no credit.
 func (t *Tools) feed(o *order, in wire.Stdin) {
 	switch {
 	case o == nil || !o.input.reads:
@@ -53,8 +54,8 @@ func (t *Tools) inputClosed(o *order) {
 	}
 }
 
-// inputReadBelow handles credit for n bytes of input from child l. The daemon in its subtree has read them, or they
-// were dropped.
+// inputReadBelow handles credit for n bytes of input from child l. The daemon in the subtree of l has read these bytes,
+// or an agent has dropped them.
 func (t *Tools) inputReadBelow(o *order, l subtree.Link, n int) {
 	if o != nil && o.child(l) >= 0 {
 		o.input.sent -= n
@@ -62,7 +63,8 @@ func (t *Tools) inputReadBelow(o *order, l subtree.Link, n int) {
 	}
 }
 
-// inputTaken returns credit for n bytes of input to the caller: directly at the root, otherwise over the parent.
+// inputTaken gives the caller credit for n more bytes of input. The root gives it directly. Any other agent sends it to
+// its parent.
 func (t *Tools) inputTaken(o *order, n int) {
 	switch {
 	case n == 0 || o.mute:

@@ -7,10 +7,11 @@ import (
 	"ibrun/internal/job"
 )
 
-// DaemonsAsked is the request of a caller of the root for daemons: one on each node of Hosts, or, if PerRank is set,
-// one beside each rank on these nodes. If Input is not ReadsNothing, the request is for one daemon only, which runs
-// beside the rank OfRank and reads what the caller sends. Then PerRank and Hosts are ignored. The driver chooses ID,
-// which is not 0. The core answers with any number of DaemonsPrinted and one DaemonsOver.
+// DaemonsAsked is the request of a caller, a client of the root, for daemons. It asks for one daemon on each node of
+// Hosts. If PerRank is set, it asks for one daemon beside each rank on these nodes. If Input is not ReadsNothing, it
+// asks for a single daemon, which runs beside the rank OfRank and reads input from the caller. PerRank and Hosts are
+// ignored then. The driver chooses ID, which is not 0. The core answers with any number of DaemonsPrinted and one
+// DaemonsOver.
 type DaemonsAsked struct {
 	ID      uint32
 	PerRank bool
@@ -22,30 +23,31 @@ type DaemonsAsked struct {
 	Window job.Window // size of the caller's terminal, if the daemon gets a terminal
 }
 
-// DaemonsTaken says that N bytes of daemon output were sent to the caller whose request has the ID.
+// DaemonsTaken says that N bytes of daemon output were sent to a caller. ID is that of the caller's request.
 type DaemonsTaken struct{ ID, N uint32 }
 
-// DaemonsLeft says that the caller whose request has the ID has disconnected. Its daemons are killed.
+// DaemonsLeft says that a caller has disconnected. Its daemons are killed. ID is that of the caller's request.
 type DaemonsLeft struct{ ID uint32 }
 
-// DaemonsKept says that the daemons of the request ID continue to run after their caller has disconnected. Their output
-// is dropped from now on.
+// DaemonsKept says that a caller has disconnected, but its daemons continue to run. Their output is dropped from now
+// on. ID is that of the caller's request.
 type DaemonsKept struct{ ID uint32 }
 
-// DaemonOutput is a chunk of output of a daemon of this node. Its ID is that of the order. The driver reads no more of
-// the same stream before ResumeDaemon.
+// DaemonOutput is a chunk of output from a daemon of this node. ID is that of the order. The driver reads no more from
+// the same stream until it receives ResumeDaemon.
 type DaemonOutput struct{ wire.DaemonOutput }
 
-// DaemonExited says that a daemon of this node has ended or could not be started. No output of it follows. ID is that
-// of the order. Number is the index of the node, the slot of the daemon's rank, or the number of the session member.
+// DaemonExited says that a daemon of this node has ended or could not be started. Its DaemonOutput
+// events come before this one. ID is that of the order. Number identifies the daemon: it is the index of the node, the slot of the
+// daemon's rank, or the number of the session member.
 type DaemonExited struct {
 	ID, Number uint32
 	Status     job.Status
 	Cause      string // reason why the daemon could not be started; empty if it was started
 }
 
-// DaemonFed is input from the caller with the request ID for its daemon. The caller may send InputCredit bytes at
-// first, and more when SessionRoom grants them.
+// DaemonFed is input from a caller for its daemon. ID is that of the caller's request. The caller may send InputCredit
+// bytes at first, and more when SessionRoom grants credit for them.
 type DaemonFed struct {
 	ID uint32
 	wire.Stdin
@@ -80,8 +82,8 @@ type SessionSent struct {
 	Data rankwire.ToolPiece
 }
 
-// SessionTaken says that data of SessionReceived was sent to the caller of the session ID. After DaemonsKept, the data
-// was dropped instead. N is its cost in bytes (rankwire.ToolPiece.Cost), for which member 0 gets new credit.
+// SessionTaken says that the data of a SessionReceived was sent to the caller of the session ID, or was dropped after
+// DaemonsKept. N is the cost of the data in bytes (rankwire.ToolPiece.Cost). Member 0 gets new credit for it.
 type SessionTaken struct{ ID, N uint32 }
 
 // MemberFrame is a message of a member that runs on this node. ID is that of the session's order.
@@ -112,7 +114,7 @@ type StartDaemons struct {
 	Argv    []string
 	Number  uint32     // index of this node, which is the daemon's number if the node has only one daemon
 	Place   uint32     // number of nodes of the order with a smaller index than this node
-	Ranks   []job.Slot // running ranks of this node; for a daemon that reads input, only its rank
+	Ranks   []job.Slot // running ranks of this node; for a daemon that reads input, only OfRank of the request
 	Input   wire.DaemonInputKind
 	Window  job.Window // as in DaemonsAsked
 
@@ -132,19 +134,19 @@ type ResumeDaemon struct {
 	Stream     uint8
 }
 
-// FeedDaemon passes input to the only daemon of the order ID. The driver reports what the daemon reads by
-// DaemonInputRead, and DaemonInputClosed when it stops reading.
+// FeedDaemon passes input to the only daemon of the order ID. The driver answers with DaemonInputRead when the daemon
+// has read input, and with DaemonInputClosed when the daemon stops reading.
 type FeedDaemon struct {
 	ID uint32
 	wire.Stdin
 }
 
-// DaemonsPrinted is daemon output for a caller. Its ID is that of the caller's request. The driver answers with
+// DaemonsPrinted is daemon output for a caller. ID is that of the caller's request. The driver answers with
 // DaemonsTaken.
 type DaemonsPrinted struct{ wire.DaemonOutput }
 
-// DaemonsOver tells a caller how its daemons have ended. Its ID is that of the caller's request. If the request was
-// refused, Refused is the reason. Otherwise it is empty.
+// DaemonsOver tells a caller how its daemons have ended. ID is that of the caller's request. Refused is the reason if
+// the request was refused, and empty otherwise.
 type DaemonsOver struct {
 	wire.DaemonsEnded
 	Refused string
@@ -170,8 +172,8 @@ type SessionReceived struct {
 	Data rankwire.ToolPiece
 }
 
-// SessionRoom grants credit to the caller with the request ID. It may send N more bytes of input for its daemon, or, in
-// a session, data for member 0 with a cost of N more bytes (rankwire.ToolPiece.Cost).
+// SessionRoom grants credit to a caller. ID is that of the caller's request. The caller may send N more bytes of input
+// for its daemon. In a session, it may send data for member 0 with a cost of N more bytes (rankwire.ToolPiece.Cost).
 type SessionRoom struct{ ID, N uint32 }
 
 // Violation asks the core to close the link to the parent, because Msg from the parent is invalid. Rule is the reason.

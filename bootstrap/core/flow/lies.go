@@ -16,9 +16,9 @@ const (
 	ofAnother       = "of another's"
 )
 
-// ChildLie returns the reason to reject a message of child l, or "" if the message is valid. The number of a daemon is
-// the index of its node or the slot of its rank, and has reports whether the child's subtree has this node or rank. has
-// is not called for members of a session.
+// ChildLie returns the reason to reject a message from child l, or "" if the message is valid. The number of a daemon
+// is the index of its node or the slot of its rank. has reports whether the subtree of l contains the node or rank with
+// this number. For members of a session, has is not called.
 func (t *Tools) ChildLie(l subtree.Link, m frame.Message, has func(number uint32) bool) string {
 	switch m := m.(type) {
 	case wire.DaemonOutput:
@@ -41,8 +41,8 @@ func (t *Tools) ChildLie(l subtree.Link, m frame.Message, has func(number uint32
 	return ""
 }
 
-// unknown returns a reason to reject a message of a child about the order id if no such order has come. Otherwise it
-// returns "".
+// unknown returns a reason to reject a child's message about the order id if this agent has not received the order.
+// Otherwise it returns "".
 func (t *Tools) unknown(id uint32) string {
 	if id > t.newest {
 		return notOrdered
@@ -50,8 +50,8 @@ func (t *Tools) unknown(id uint32) string {
 	return ""
 }
 
-// owns reports whether the daemon of the order id with the given number is in the subtree of child l. If the order is
-// for a session, the number is that of a member. Otherwise has decides, as in ChildLie.
+// owns reports whether the daemon with the given number of the order id is in the subtree of child l. In a session,
+// number is that of a member. For other orders, owns returns the result of has, which is as in ChildLie.
 func (t *Tools) owns(l subtree.Link, id, number uint32, has func(number uint32) bool) bool {
 	if o := t.find(id); o != nil && o.session != nil {
 		at, below := o.session.below.Child(job.Slot(number))
@@ -148,7 +148,7 @@ func (t *Tools) ParentLie(m frame.Message) string {
 	return ""
 }
 
-// newLie returns lie if no order with the given ID has come from the parent, or "" otherwise.
+// newLie returns lie if no order with the given ID has arrived from the parent, or "" otherwise.
 func (t *Tools) newLie(id uint32, lie string) string {
 	if t.isNew(id) {
 		return lie
@@ -156,7 +156,8 @@ func (t *Tools) newLie(id uint32, lie string) string {
 	return ""
 }
 
-// isNew reports whether no order with the given ID has come from the parent. Orders in t.held have come.
+// isNew reports whether no order with the given ID has arrived from the parent. It also searches the waiting messages
+// in t.held.
 func (t *Tools) isNew(id uint32) bool {
 	return id > t.newest && !slices.ContainsFunc(t.held, func(m frame.Message) bool {
 		switch m := m.(type) {
@@ -178,8 +179,8 @@ func (t *Tools) hasNodes(asked wire.NodeSpans) bool {
 	return uint32(end) <= t.below.Layout.Nodes()
 }
 
-// reachesItsRank reports whether m is for exactly one node, which has the rank m.OfRank. It returns true for orders
-// whose daemons read no input.
+// reachesItsRank reports whether m is for exactly one node, the node of rank m.OfRank. If the daemons of m read no
+// input, it returns true.
 func (t *Tools) reachesItsRank(m wire.Daemons) bool {
 	if m.Input == wire.ReadsNothing {
 		return true
@@ -190,15 +191,15 @@ func (t *Tools) reachesItsRank(m wire.Daemons) bool {
 	return false
 }
 
-// besideRanks reports whether each node of m has as many members as ranks. It returns true if m.PerRank is not set,
-// because the numbers need not be equal then. The job must have all nodes of m. Nodes outside this agent's subtree are
-// checked, too: otherwise a child, which checks all nodes, could reject an order that this agent has passed on.
+// besideRanks reports whether each node of m has as many members as ranks. If m.PerRank is not set, it returns true.
+// All nodes of m must be nodes of the job. besideRanks also checks nodes outside this agent's subtree, because each
+// child does so too. Otherwise a child could reject an order that this agent has accepted.
 func (t *Tools) besideRanks(m wire.Session) bool {
 	if !m.PerRank {
 		return true
 	}
 	shares, k, end := slices.Collect(t.below.Layout.Shares()), -1, job.NodeIndex(0)
-	for s := range m.Members.All() { // each span must be within one share, because Layout joins adjacent equal shares
+	for s := range m.Members.All() { // each span must lie in one job.Share, because Layout joins adjacent equal shares
 		for end <= s.Nodes.First {
 			k++
 			end += job.NodeIndex(shares[k].Nodes)

@@ -12,18 +12,18 @@ import (
 	"ibrun/internal/job"
 )
 
-// These constants are the bytes of output of one order that may be in transit: childCredit from a child to its parent,
-// callerCredit from the root to the caller.
+// childCredit is the maximum number of bytes of output of one order in transit from a child to its parent. callerCredit
+// is the maximum in transit from the root to the caller.
 const (
 	childCredit  = 64 << 10
 	callerCredit = 256 << 10
 )
 
-// maxOpen is the maximum number of orders of a job that have not ended. The root refuses more.
+// maxOpen is the maximum number of open orders of a job. The root refuses further requests.
 const maxOpen = 8
 
-// When the job ends, an agent kills its daemons. For the time takeMost, it still passes on their output, and then drops
-// the rest. After the time dieMost, daemons that have not died count as lost.
+// When the job ends, an agent kills its daemons. It still passes on their output for the time takeMost, and drops
+// output that comes later. Daemons that have not died after the time dieMost count as lost.
 const (
 	takeMost = time.Second
 	dieMost  = 4 * time.Second
@@ -39,7 +39,7 @@ type chunk struct {
 type receiver struct {
 	to           subtree.Link
 	most         uint32 // number of nodes of the order in the child's subtree
-	credit, owed int    // bytes of output that it may still send; bytes passed on, to be granted again
+	credit, owed int    // bytes of output that the child may still send; bytes passed on, but not granted again yet
 }
 
 // order is the state, at this agent, of an order for daemons. The order is open until the daemons in the subtree of
@@ -55,7 +55,8 @@ type order struct {
 	sum      sum
 	session  *session // state of the session that the daemons form, or nil if they form none
 
-	// closed: the daemons of this node were killed. discards: output is dropped. mute: the lost parent gets no report.
+	// closed means that the daemons of this node were killed. discards means that output is dropped. mute means that no
+	// report is sent, because the parent was lost.
 	closed, discards, mute bool
 	takeBy, dieBy          time.Duration // times at which takeMost and dieMost end; 0 before Close
 }
@@ -64,7 +65,7 @@ func (o *order) child(l subtree.Link) int {
 	return slices.IndexFunc(o.children, func(c receiver) bool { return c.to == l })
 }
 
-// meant returns the number of nodes of p that are in asked. If asked is empty, it contains all nodes.
+// meant returns the number of nodes of p that are in asked. An empty asked stands for all nodes.
 func meant(asked wire.NodeSpans, p job.Part) (count uint32) {
 	if asked.Len() == 0 {
 		return uint32(p.Nodes.Len())
@@ -77,7 +78,7 @@ func meant(asked wire.NodeSpans, p job.Part) (count uint32) {
 	return count
 }
 
-// order passes an order on to children and starts the daemons of this node.
+// order passes the order m on to the children and starts the daemons of this node.
 func (t *Tools) order(m wire.Daemons) {
 	below := m
 	below.Credit = childCredit
@@ -87,8 +88,9 @@ func (t *Tools) order(m wire.Daemons) {
 	o.input.reads = m.Input != wire.ReadsNothing
 }
 
-// pass returns a new order for m. It sends the message below to the children that can take orders and have nodes of m.
-// Nodes of other children count as Over if their ranks have ended or the job is ending, and otherwise as Lost.
+// pass returns a new order for m. It sends the message below to each child that can take orders and whose subtree has
+// nodes of m. It counts the nodes of other children in Over if their ranks have ended or the job is ending, and in Lost
+// otherwise.
 func (t *Tools) pass(m wire.Daemons, below frame.Message) *order {
 	t.newest = max(t.newest, m.ID)
 	o := &order{id: m.ID, credit: int(m.Credit), host: t.at.Host}
@@ -111,9 +113,9 @@ func (t *Tools) pass(m wire.Daemons, below frame.Message) *order {
 	return o
 }
 
-// begin adds o to the open orders and starts the daemons of o on this node. own and start are as returned by
-// ownDaemons. If the order is for this node, but no daemon is started because no suitable rank runs, the node counts as
-// Over.
+// begin adds o to the open orders and starts the daemons of o on this node. own contains the numbers of these
+// daemons, and start is the effect from ownDaemons. If the order includes this node, but no suitable rank runs here,
+// begin starts no daemon and counts the node in Over.
 func (t *Tools) begin(o *order, own []uint32, start StartDaemons) {
 	if len(own) == 0 && start.Place > 0 {
 		o.sum.ends.Over++
@@ -126,11 +128,11 @@ func (t *Tools) begin(o *order, own []uint32, start StartDaemons) {
 	t.advance(o)
 }
 
-// ownDaemons returns the numbers of the daemons of this node for order m, and the effect that starts them. In start,
-// Place is 1 larger than in the effect that begin emits. It is 0 if the order is not for this node.
+// ownDaemons returns the numbers of the daemons of this node for order m, and the effect that starts them. start.Place
+// is 0 if the order does not include this node. Otherwise it is 1 too large, and begin subtracts 1.
 func (t *Tools) ownDaemons(m wire.Daemons) (own []uint32, start StartDaemons) {
 	index := t.at.Index
-	if t.below.Own.Count() == 0 || t.below.Own.Left() { // after this node has left, another may have its index
+	if t.below.Own.Count() == 0 || t.below.Own.Left() { // after this node has left the job, another may have its index
 		return nil, start
 	}
 	place, isMeant := uint32(0), m.Nodes.Len() == 0
@@ -167,7 +169,7 @@ func (t *Tools) ownDaemons(m wire.Daemons) (own []uint32, start StartDaemons) {
 	return own, start
 }
 
-// stringsOf returns copies of the strings of a list, which do not refer to the memory of its message.
+// stringsOf returns copies of the strings in list. They do not share memory with the message that contains list.
 func stringsOf(list rankwire.Strings) (all []string) {
 	for s := range list.All() {
 		all = append(all, strings.Clone(s))
@@ -191,7 +193,7 @@ func (t *Tools) output(o *order, c chunk) {
 	t.advance(o)
 }
 
-// exited records the end of a daemon of this node. All its output has come before.
+// exited records the end of a daemon of this node. All output of the daemon has arrived before.
 func (t *Tools) exited(o *order, ev DaemonExited) {
 	if o == nil {
 		return
@@ -365,8 +367,9 @@ func (t *Tools) advance(o *order) {
 	}
 }
 
-// giveBack lets the source of c send more output, because c has been passed on or dropped. It resumes the reader of a
-// daemon of this node, or grants credit to a child when a quarter of childCredit has accumulated.
+// giveBack lets the source of c send more output, because c has been passed on or dropped. If c is from a daemon of
+// this node, giveBack resumes the reader of its stream. If c is from a child, giveBack grants the child new credit when
+// a quarter of childCredit has accumulated.
 func (t *Tools) giveBack(o *order, c chunk) {
 	if c.from == subtree.Up {
 		t.do(ResumeDaemon{o.id, c.Number, c.Stream})

@@ -9,8 +9,8 @@ import (
 	"ibrun/internal/job"
 )
 
-// session is the state of a session at one agent. Package collective performs the collectives of the members. For this
-// purpose, below is a subtree in which the members are the ranks and the member numbers are the slots.
+// session is the state of a session at one agent. Package collective performs the collectives of the members. It works
+// on ranks, so the ranks in below represent the members, and their slots are the member numbers.
 type session struct {
 	id          uint32
 	below       subtree.Subtree
@@ -78,7 +78,8 @@ func (t *Tools) newSession(m wire.Session) *session {
 	return one
 }
 
-// membersOf returns the first member number on the nodes from lo to hi-1, and the number of members there.
+// membersOf returns the number of the first member on the nodes from lo to hi-1, and the count of members on these
+// nodes.
 func membersOf(m wire.Session, lo, hi job.NodeIndex) (first job.Slot, count uint32) {
 	before := membersBefore(m, lo)
 	return job.Slot(before), membersBefore(m, hi) - before
@@ -94,7 +95,8 @@ func membersBefore(m wire.Session, end job.NodeIndex) (count uint32) {
 	return count
 }
 
-// has reports whether child l already existed when the session began. Later children take no part in it.
+// has reports whether child l existed when the session began. Children that were added later take no part in the
+// session.
 func (s *session) has(l subtree.Link) bool { return int(l) < s.below.Children() }
 
 // collective performs the effects that package collective has returned for session s.
@@ -182,7 +184,7 @@ func (t *Tools) release(o *order, m rankwire.Release) {
 	}
 }
 
-// toMember passes a ToolPiece or ToolRoom of the caller on towards member 0.
+// toMember passes m, a ToolPiece or ToolRoom from the caller, on towards member 0.
 func (t *Tools) toMember(o *order, m frame.Message) {
 	if o == nil || o.session == nil {
 		return
@@ -198,7 +200,7 @@ func (t *Tools) toMember(o *order, m frame.Message) {
 	}
 }
 
-// fromMemberBelow passes a ToolPiece or ToolRoom of member 0 on towards the caller.
+// fromMemberBelow passes m, a ToolPiece or ToolRoom from member 0, on towards the caller.
 func (t *Tools) fromMemberBelow(o *order, m frame.Message) {
 	if o == nil || o.session == nil {
 		return

@@ -7,16 +7,16 @@ import (
 	"ibrun/internal/job"
 )
 
-// codeLost is the exit code that counts for daemons whose end is unknown.
+// codeLost is the exit code that is assumed for daemons whose exit status is unknown.
 const codeLost = 125
 
-// sum adds up how the daemons of an order have ended, in the subtree of this agent.
+// sum summarizes the exit statuses of the daemons of an order in the subtree of this agent.
 type sum struct {
 	ends   rankwire.DaemonEnds     // all fields except Failed, which packed sets
 	failed []rankwire.FailedDaemon // sorted by number, at most rankwire.MaxFailedDaemons
 }
 
-// add counts a daemon of this node that has ended. cause is the reason, if more is known than status.
+// add records the exit status of a daemon of this node. cause is an additional reason for a failure, or "".
 func (s *sum) add(number uint32, host string, status job.Status, cause string) {
 	if status.OK() {
 		return
@@ -28,14 +28,14 @@ func (s *sum) add(number uint32, host string, status job.Status, cause string) {
 	s.trim()
 }
 
-// lose counts nodes on which the ends of the daemons are unknown.
+// lose counts nodes whose daemons have an unknown exit status.
 func (s *sum) lose(nodes uint32) {
 	if s.ends.Lost += nodes; nodes > 0 {
 		s.ends.Code = max(s.ends.Code, codeLost)
 	}
 }
 
-// merge adds the ends of the daemons in the subtree of a child.
+// merge adds the summary e from the subtree of a child.
 func (s *sum) merge(e rankwire.DaemonEnds) {
 	s.ends.Daemons, s.ends.Over, s.ends.Lost = s.ends.Daemons+e.Daemons, s.ends.Over+e.Over, s.ends.Lost+e.Lost
 	s.ends.Code, s.ends.More = max(s.ends.Code, e.Code), s.ends.More+e.More

@@ -1,12 +1,12 @@
-// Package flow implements the part of one agent in the orders for daemons. Daemons are programs that a caller, a client
-// of the root, starts beside the ranks of a job (docs/dev/decisions/0028-daemons.md). An order goes down the tree. The
-// output of the daemons and reports of their ends go up, and input goes down. Credit limits the data in transit, and
+// Package flow handles the orders for daemons at one agent. Daemons are programs that a caller, a client of the root,
+// starts beside the ranks of a job (docs/dev/decisions/0028-daemons.md). An order goes down the tree. The output of the
+// daemons and the reports of their ends go up, and input goes down. Credit limits the data in transit, and
 // reports are merged on their way up. The daemons of an order can form a session, in which they communicate with each
 // other and with the caller (docs/dev/decisions/0035-tools.md).
 //
 //	order --> open --all daemons have ended, all output is passed on--> ended, reported once
-//	open --DaemonsEnd, or the caller has disconnected--> own daemons killed, output dropped --> ended
-//	open --Close, the job ends--> own daemons killed --takeMost--> output dropped --dieMost--> daemons lost --> ended
+//	open --DaemonsEnd, or the caller has disconnected--> local daemons killed, output dropped --> ended
+//	open --Close, the job ends--> local daemons killed --takeMost--> output dropped --dieMost--> daemons lost --> ended
 //	open --the parent is lost--> as with DaemonsEnd, but without a report
 package flow
 
@@ -20,7 +20,7 @@ import (
 	"ibrun/internal/job"
 )
 
-// Place is the part of an agent's state on which its Tools depend.
+// Place contains the state of an agent that its Tools use.
 type Place struct {
 	Now     time.Duration                          // present time
 	Host    string                                 // host of the agent
@@ -34,11 +34,11 @@ type Place struct {
 // Tools holds the open orders of an agent.
 type Tools struct {
 	below   *subtree.Subtree
-	at      Place             // argument of the newest call that has passed one
+	at      Place             // argument of the newest call that has a parameter of type Place
 	newest  uint32            // largest ID of an order that has been opened
 	open    []*order          // orders that have not ended
-	tickets map[uint32]uint32 // root: IDs that the driver has chosen for the callers' requests, keyed by order ID
-	held    []frame.Message   // messages of the parent that wait until the ranks of this node run
+	tickets map[uint32]uint32 // root: IDs of the callers' requests, keyed by order ID
+	held    []frame.Message   // messages from the parent that wait until the ranks of this node have been started
 	out     []subtree.Effect  // effects since the last call of done
 }
 
@@ -140,7 +140,7 @@ func (t *Tools) Ready(at Place) []subtree.Effect {
 	held := t.held
 	t.held = nil
 	for _, m := range held {
-		if rule := t.ParentLie(m); rule != "" { // the nodes of the job may have changed since m came
+		if rule := t.ParentLie(m); rule != "" { // the nodes of the job may have changed since m arrived
 			t.do(Violation{m, rule})
 			break
 		}
