@@ -25,8 +25,8 @@ type SendDown struct{ Msg frame.Message }
 // SendRanks sends a message to all ranks of this node that have joined the job.
 type SendRanks struct{ Msg frame.Message }
 
-// Forget discards what the last program of a rank of this node has published, such as its address. Look-ups of these
-// values then wait for the rank's next program.
+// Forget discards the values that the last program of a rank of this node has published, such as its address. Look-ups
+// of these values then wait for the rank's next program.
 type Forget struct{ Rank job.Slot }
 
 // Fence kills the processes that a failed rank of this node has left, and waits up to FencePatience for their end.
@@ -85,8 +85,8 @@ type Restarting struct {
 // ForgetNames removes all entries of MPI's name service, at the root.
 type ForgetNames struct{}
 
-// GiveUpPlaces removes the children that stand for lost nodes with ranks in Ranks, because these ranks are not
-// restarted.
+// GiveUpPlaces stops waiting for new agents on the lost nodes that have ranks in Ranks. These ranks are not restarted.
+// The core removes the children that it has retained for these nodes.
 type GiveUpPlaces struct{ Ranks rankwire.SlotSpans }
 
 // Notice shows a message to the user, at the root.

@@ -39,8 +39,8 @@ type Ended struct{}
 type Order struct{ Msg frame.Message }
 
 // Answer is a message from a child: a wire.FloorSet, wire.Recalled, wire.Respawned, wire.Replaced or rankwire.Failures.
-// The core also creates some of these messages itself: a Replaced if this agent has handled a Replace, and a Recalled
-// for a new successor. The machine uses From only for a FloorSet or Recalled.
+// The core creates a Replaced itself if this agent has handled the Replace. It creates a Recalled for a new agent that
+// replaces a lost child, because no rank of the new agent runs. The machine uses From only for a FloorSet or Recalled.
 type Answer struct {
 	From subtree.Link
 	Msg  frame.Message
@@ -83,7 +83,8 @@ type NodeRespawned struct {
 // NodeForked says that the first start of this node's ranks is complete. Some of the ranks may have failed to start.
 type NodeForked struct{}
 
-// ChildVacant says that the agent of a child is lost. The child now stands for the lost node until a new agent runs.
+// ChildVacant says that a child has no agent, because the agent of its node was lost. The core retains this child until
+// a new agent runs.
 type ChildVacant struct{ Child subtree.Link }
 
 // Relinked says that this agent has a new parent, to which it can send messages.
@@ -107,7 +108,7 @@ type NodeLost struct {
 	Session  time.Duration // expected duration of the start of a remote session
 }
 
-// EndedBy says at the root that the job ends because of Fault, if that is no failure of a rank or of the launch.
+// EndedBy says at the root that the job ends because of Fault. It is not used for failures of a rank or of the launch.
 type EndedBy struct {
 	Fault   wire.Fault
 	Session time.Duration // as in NodeLost
@@ -147,8 +148,8 @@ type Exiting struct{}
 // Tick asks the machine of the root to check its deadlines.
 type Tick struct{}
 
-// Settle asks the machine for the steps that have become possible. The core passes it after each event that it has
-// handled.
+// Settle asks the machine to perform the steps that have become possible. The core passes it after each event that it
+// has handled.
 type Settle struct{}
 
 func (Open) event()           {}

@@ -24,7 +24,7 @@ type losses struct {
 // root.
 const lossPause = 50 * time.Millisecond
 
-// spreadLosses sends the fresh losses if the job runs and lossPause has passed since the last message.
+// spreadLosses calls sendLosses if the job runs and lossPause has passed since the last message.
 func (m *Machine) spreadLosses() {
 	switch l := &m.losses; {
 	case l.fresh.Len() == 0 || m.period != alive:
@@ -35,8 +35,8 @@ func (m *Machine) spreadLosses() {
 	}
 }
 
-// sendLosses sends the fresh losses to the parent without regard to lossPause. At the root, it announces them to all
-// agents and cancels the restarts of these ranks.
+// sendLosses sends the losses in fresh to the parent, even if lossPause has not passed. At the root, it announces them
+// to all agents and cancels the restarts of these ranks.
 func (m *Machine) sendLosses() {
 	l := &m.losses
 	if l.fresh.Len() == 0 {

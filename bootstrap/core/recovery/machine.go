@@ -73,7 +73,7 @@ func (p Policy) Restarts() bool { return p.Rank >= Restart }
 // restarted.
 const FencePatience = 2 * time.Second
 
-// period is the part of the job's life that an agent has reached.
+// period is a phase of the job, as seen by one agent.
 type period uint8
 
 const (
@@ -107,8 +107,8 @@ func New(below *subtree.Subtree) Machine {
 	return Machine{below: below, floors: NewFloors(below), node: node{rested: -1}}
 }
 
-// Step handles an event at the time now and returns the resulting effects. now is measured from any fixed time, in all
-// calls from the same one. An effect may cause further events. The core passes them to Step while it performs the
+// Step handles an event at the time now and returns the resulting effects. now is the time since a fixed instant, which
+// is the same for all calls. An effect may cause further events. The core passes them to Step while it performs the
 // effect.
 func (m *Machine) Step(now time.Duration, ev Event) []Effect {
 	m.now = now
@@ -207,7 +207,7 @@ func (m *Machine) answer(from subtree.Link, msg frame.Message) {
 	}
 }
 
-// settle performs the steps that have become possible by the last event on this agent.
+// settle performs the steps that recent events on this agent have made possible.
 func (m *Machine) settle() {
 	m.spreadLosses()
 	m.continueRecall()
@@ -219,7 +219,7 @@ func (m *Machine) Recalling() bool {
 	return m.period != ending && m.node.stage > nodeRuns && m.node.stage < nodeEmpty
 }
 
-// RecallOpen returns the newest Recall, with the remaining grace. open reports whether that Recall is still in force:
+// RecallOpen returns the newest Recall, with the remaining grace. open reports whether a Recall has arrived and
 // the ranks have not been ordered to start again since.
 func (m *Machine) RecallOpen() (r wire.Recall, open bool) {
 	n := &m.node
@@ -239,8 +239,8 @@ func (m *Machine) Relaunches() bool { return m.policy.Agent == Continue && m.pol
 // RestartsAll reports whether a restart of all ranks is under way. It is used at the root only.
 func (m *Machine) RestartsAll() bool { return m.root.director.RollsBack() }
 
-// HoldsAbort reports whether the machine decides if the job ends after a rank has aborted it. It is used at the root
-// only. If the result is true, the core passes an Abort and does not end the job.
+// HoldsAbort reports whether the machine decides whether an abort by a rank ends the job. If so, the core passes an
+// Abort to the machine and does not end the job itself. It is used at the root only.
 func (m *Machine) HoldsAbort() bool { return m.policy.Rank == RestartAll && m.period != ending }
 
 // MayRestart reports whether a failed rank of this node can be restarted. pmi says whether the rank uses PMI.

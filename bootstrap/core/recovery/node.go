@@ -35,7 +35,7 @@ type node struct {
 	fences   int           // number of Fence effects in progress
 	serial   uint32        // newest Respawn of all ranks of the job, or of the first start of this node
 	starting uint32        // number of ranks that the Respawn in serial starts and that do not run yet
-	rested   int64         // serial number of the floor in the last Rest that the parent has; -1 if it has none
+	rested   int64         // serial number of the floor in the last Rest sent to this parent; -1 if none was sent
 }
 
 // progress is a set of conditions that hold for a failed rank. Each condition but the first prevents its restart.
@@ -106,8 +106,8 @@ func (m *Machine) nodeEvent(ev Event) {
 
 func (m *Machine) startOf(rank job.Slot) *start { return &m.node.starts[m.below.Own.Index(rank)] }
 
-// forget discards what the ended program of a rank of this node has published. Look-ups of these values then wait for
-// the rank's next program.
+// forget discards the values that the ended program of a rank of this node has published. Look-ups of these values then
+// wait for the rank's next program.
 func (m *Machine) forget(rank job.Slot) {
 	p := m.below.Own.Of(rank)
 	p.Restart(p.Start())
@@ -145,7 +145,7 @@ func (m *Machine) awake() {
 }
 
 // respawn handles an order to start ranks of this subtree. If the ranks of this node were never started, as on a new
-// agent, they start at once. Failed ranks start when they are fenced and drained.
+// agent, they start at once. A failed rank starts when its old processes have ended and their output has been read.
 func (m *Machine) respawn(order wire.Respawn) {
 	n, span := &m.node, Span{order.First, order.Count}
 	if n.stage == nodeRecalled && order.Count == m.below.Layout.Ranks() {
@@ -288,8 +288,8 @@ func (m *Machine) recalledBy(l subtree.Link) *uint32 {
 	return &n.children[l]
 }
 
-// continueRestarts confirms the floors that the whole subtree has applied. It then starts the failed ranks of this node
-// that are fenced, drained and ordered to start.
+// continueRestarts confirms the floors that the whole subtree has applied. It then starts each failed rank of this node
+// that has been ordered to start, if its old processes have ended and their output has been read.
 func (m *Machine) continueRestarts() {
 	if serial, news := m.floors.News(); news {
 		if m.below.Root {

@@ -30,7 +30,7 @@ const (
 	// a second. Parent and agent may have received their last frames from each other a Heartbeat apart. One more
 	// second allows for different clocks.
 	ranksEnded = 11*time.Second + Heartbeat + time.Second
-	// orphanEnded corresponds to ranksEnded in a job that repairs its tree.
+	// orphanEnded is the time corresponding to ranksEnded in a job that repairs its tree.
 	orphanEnded = OrphanTimeout + Heartbeat + time.Second
 	// stoppedEnded is the maximum time until the ranks of a lost agent have ended if the agent is stopped, but its host
 	// answers. It is measured from the loss. The reaper of the agent ends the ranks.
@@ -50,8 +50,8 @@ const UsesPMI = "it uses PMI, so it cannot be restarted alone; hint: --on-failur
 
 func isSilent(f wire.Fault) bool { return f.Cause == HostSilent || f.Cause == HostLost }
 
-// missing is a set of conditions of a place. The ranks of the node are restarted as soon as neither unfencedNode nor
-// unreadyAgent is set.
+// missing is a set of conditions that hold for a lost node. The ranks of the node are restarted as soon as neither
+// unfencedNode nor unreadyAgent is set.
 type missing uint8
 
 const (
@@ -60,8 +60,8 @@ const (
 	blindSweep                       // old processes may run on an earlier host of the node, which is not swept
 )
 
-// place is a node whose agent is lost and whose ranks are to be restarted. The Machine deletes it when no old process
-// can run any more and a new agent is ready.
+// place is a lost node whose ranks are to be restarted. The Machine deletes it from root.places when no old process can
+// run any more and a new agent is ready.
 //
 //	lost --own host or spare: Replace--> ordered --Replaced--> ready ---+--> the Director restarts the ranks
 //	lost --a sweep has left no process, or fenceAt has come--> fenced --+
@@ -210,8 +210,8 @@ func (m *Machine) openPlace(f wire.Fault, span Span) *place {
 	return p
 }
 
-// nextSpare starts a new agent for the place p on the next spare. If no spare is left, the job continues without the
-// ranks in a repaired tree, and ends otherwise.
+// nextSpare starts a new agent for the lost node p on the next spare. If no spare is left, the job continues without
+// the ranks of p if its tree is repaired, and ends otherwise.
 func (m *Machine) nextSpare(p *place) {
 	node := p.fault.Node
 	spare, ok := m.root.members.TakeSpare(m.root.members.Original(node))
@@ -229,10 +229,10 @@ func (m *Machine) nextSpare(p *place) {
 	}
 }
 
-// ownHost starts a new agent for the place p on the host of the lost agent.
+// ownHost starts a new agent for the lost node p on the host of the lost agent.
 func (m *Machine) ownHost(p *place) { m.orderAgent(p, m.root.members.host(p.fault.Node)) }
 
-// orderAgent starts a new agent for the place p on host. It makes a Replace with a new number.
+// orderAgent starts a new agent for the lost node p on host. It gives the Replace order a new number.
 func (m *Machine) orderAgent(p *place, host job.Run) {
 	host.Ranks = p.span.Count
 	m.root.number++
@@ -260,8 +260,8 @@ func (m *Machine) placed(answer wire.Replaced) {
 	}
 }
 
-// found clears a condition of the place p. If the node is now fenced and a new agent is ready, it deletes the place and
-// tells the Director, which restarts the ranks.
+// found removes condition from p.lacks. If the old processes of the node's ranks have ended and a new agent is ready,
+// it deletes p and tells the Director, which restarts the ranks.
 func (m *Machine) found(p *place, condition missing) {
 	p.lacks &^= condition
 	if p.lacks&(unfencedNode|unreadyAgent) == 0 {
@@ -290,7 +290,8 @@ func (m *Machine) placeSwept(p *place, ev NodeSwept) {
 	}
 }
 
-// fencesDue marks nodes as fenced whose fenceAt has come. By that time the lost agents have ended their ranks.
+// fencesDue clears unfencedNode for each lost node whose fenceAt has passed. By that time the lost agent has ended its
+// ranks.
 func (m *Machine) fencesDue() {
 	for _, node := range slices.Sorted(maps.Keys(m.root.places)) {
 		switch p := m.root.places[node]; {

@@ -49,7 +49,7 @@ func (s *Sent[T]) Len() int { return len(s.list) }
 type Reports[R any] struct {
 	serial uint32                   // serial number of the last report of this agent; 0 means none
 	kept   []report[R]              // reports that the root has not confirmed
-	had    map[job.NodeIndex]uint32 // at the root: last serial number that it has handled, by node
+	had    map[job.NodeIndex]uint32 // at the root: serial number of the last report handled, by node
 }
 
 // report is a retained report.
@@ -193,8 +193,8 @@ const agentBits = 44
 func Base(number uint32) uint64 { return uint64(number) << agentBits }
 
 // Fresh records at the root that n bytes of a stream have arrived, the first of which has the position at. known is the
-// number of these bytes that had arrived before. missing is the number of bytes before them that have not arrived. It
-// does not count bytes that an agent had read which was replaced since.
+// number of these bytes that had arrived before. missing is the number of bytes before at that have not arrived. If a
+// new agent has replaced the one that read the stream, missing does not count bytes that only the old agent has read.
 func (s Streams) Fresh(of Stream, at uint64, n int) (known int, missing uint64) {
 	have, end := s[of], at+uint64(n)
 	if at>>agentBits > have>>agentBits {

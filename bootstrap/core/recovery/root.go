@@ -31,7 +31,7 @@ type root struct {
 // when a peer has died. In that case the failure of the peer arrives in this time, and all ranks are restarted.
 const abortPatience = 300 * time.Millisecond
 
-// openRoot initializes the root's part of the machine.
+// openRoot initializes the state that only the root uses.
 func (m *Machine) openRoot(ev Open) {
 	m.root = root{
 		job: ev.Job, host: ev.Host, members: ev.Members, repairAsked: ev.RepairAsked, director: newDirector(ev.Limit),

@@ -26,7 +26,7 @@ const (
 type sweepBelow uint8
 
 const (
-	noneBelow   sweepBelow = iota // no such agent may be lost
+	noneBelow   sweepBelow = iota // no agent may be lost without a report
 	lostBelow                     // an agent was lost together with the agents below it
 	silentBelow                   // children of the root have not reported in time how their ranks ended
 	sweptBelow                    // sweeps of the nodes of these agents have been requested
@@ -48,8 +48,8 @@ func Patience(least, before time.Duration) time.Duration {
 	return max(least, min(2*before, 15*time.Second))
 }
 
-// sweepLost sweeps the node of a lost agent. f is the loss. If the agent has reported its own loss, sweepLost does
-// nothing, because such an agent ends its ranks itself.
+// sweepLost sweeps the node of a lost agent. f describes the loss. If the agent has reported its own loss, sweepLost
+// does nothing, because such an agent ends its ranks itself.
 func (m *Machine) sweepLost(f wire.Fault) {
 	s, how := &m.root.sweeps, m.root.job.Launch
 	switch {
