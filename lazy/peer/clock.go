@@ -10,7 +10,7 @@ const (
 	firstRetry = 2 * time.Millisecond         // minimum time before the first resend of a handshake packet or FIN
 	lastRetry  = 250 * time.Millisecond       // maximum up to which doubling raises the time between resends
 	slowest    = 4 * time.Second              // maximum time before the first resend, however slow answers are
-	askAfter   = 3                            // number of resends without an answer after which the agent is asked
+	askAfter   = 3                            // resends without an answer until the agent is asked if the peer runs
 	askEvery   = time.Second                  // minimum time between two questions to the agent
 	// askNotBefore is the minimum time without progress after which the agent is asked. On a machine with more
 	// ranks than cores, answers are often late by some scheduling rounds.
@@ -24,8 +24,8 @@ const (
 )
 
 // pace estimates the time in which peers answer. All Peers with the same Scratch share it. So while the machine or the
-// network is slow, none of them repeats packets too early. A rank that connects to a hundred others at once slows down
-// their answers itself.
+// network is slow, no Peer resends packets too early. A rank that connects to a hundred others at once slows down their
+// answers itself.
 type pace struct{ smooth time.Duration } // smooth is the smoothed answer time; 0 until one is known
 
 // learn adds a measured time from a packet to its answer. The caller must not pass the time of a packet that may have
@@ -72,8 +72,9 @@ func (r *retry) again(now, delay time.Duration) {
 	r.at = now + delay
 }
 
-// proof counts a confirmation of the agent that the peer runs. It ignores one that follows the last counted one within
-// askEvery/2: if the peer was stopped, several questions are answered at once when it continues.
+// proof counts a confirmation of the agent that the peer runs. It ignores a confirmation that comes less than
+// askEvery/2 after the last counted one: if the peer was stopped, several questions are answered at once when it
+// continues.
 func (r *retry) proof(now time.Duration) {
 	if r.proofs == 0 || now >= r.proven+askEvery/2 {
 		r.proofs++
@@ -82,8 +83,8 @@ func (r *retry) proof(now time.Duration) {
 }
 
 // overdue returns the time at which the connection fails, or never. It returns a time only after giveUpProofs
-// confirmations that the peer runs. A stopped peer, or a peer on a frozen node, does not confirm that it runs. The
-// agents report whether it has ended.
+// confirmations that the peer runs. A stopped peer, or a peer on a frozen node, does not confirm that it runs. If the
+// peer has ended, the agents report that.
 func (r *retry) overdue() time.Duration {
 	if r.proofs < giveUpProofs {
 		return never
@@ -135,8 +136,8 @@ func (p *Peer) answered(c *cue) {
 	}
 }
 
-// jitter returns a random time from 3/4 d to 5/4 d, so that many ranks that have lost the same switch do not resend at
-// the same time.
+// jitter returns a random time from 3/4 d to 5/4 d, so that many ranks do not resend at the same time after the failure
+// of a switch.
 func (p *Peer) jitter(d time.Duration) time.Duration {
 	p.seed += 0x9e3779b97f4a7c15 // splitmix64
 	z := p.seed

@@ -11,8 +11,8 @@ import "time"
 // recovery from a loss takes longer, and no acknowledgement waits longer than holdTrips round trips. Times are on the
 // clock of Step.
 type hold struct {
-	came  time.Duration // arrival of the last segment of the peer
-	since time.Duration // arrival of the first segment in order since this rank's last one, or never
+	came  time.Duration // time when the last segment of the peer arrived
+	since time.Duration // arrival of the first segment in order after this rank last sent a segment, or never
 	gap   time.Duration // recent maximum of the time from since to this rank's next segment; 0 after an ACK by timer
 	long  time.Duration // maximum delay of acknowledgements; 0 means longAckDelay
 	peers time.Duration // maximum delay of the peer's acknowledgements, as the last one announced
@@ -27,8 +27,8 @@ const (
 	// heldUnit is the unit of packet.held.
 	heldUnit = 16 * time.Microsecond
 	// holdTrips is the maximum number of round trips that an acknowledgement may wait. If ranks share processors,
-	// they read late, so that a round trip takes a large part of a step. On an idle network, 16 round trips are
-	// shorter than longAckDelay, so acknowledgements wait no longer than that.
+	// they read their packets late, so that a round trip takes a large part of a step. On an idle network, 16 round
+	// trips are shorter than longAckDelay, so acknowledgements wait no longer than that.
 	holdTrips = 16
 )
 

@@ -28,7 +28,7 @@ type path struct {
 const (
 	firstHold = 10 * time.Second // default of Config.Hold
 	// longestHold is the maximum of path.hold as a multiple of Config.Hold. path.hold doubles with each change to
-	// the second network, so that a port that fails again and again does not move the traffic each time.
+	// the second network, so that a first network that fails repeatedly does not cause a change each time.
 	longestHold = 30
 	// provenSilence is how many times the agent must confirm that a silent peer runs before the pair changes the
 	// network. After the first time, the answer of the peer may still be on its way.
@@ -174,7 +174,8 @@ func (p *Peer) secondFound(t fabric.Tuple) {
 }
 
 // receivedBy handles the path number of a packet of the peer, and the address from which it came. If the packet has
-// come by the first network after a probe, and that network works, the pair returns to it.
+// come by the first network after a probe, and the first network of this rank works, the pair returns to the first
+// network.
 func (p *Peer) receivedBy(number uint16, from fabric.Tuple) {
 	if !p.dual() {
 		return
@@ -223,7 +224,8 @@ func (p *Peer) acknowledgeTo(to fabric.Tuple, flags uint8) {
 	p.transmitTo(to, &k)
 }
 
-// answer answers an ACK with flagAsk, on the network by which the ACK has come.
+// answer sends the ACK that the peer has asked for. If the pair uses the second network, and the request has come by
+// the first one from the address from, answer uses the first network unless it is down.
 func (p *Peer) answer(from fabric.Tuple) {
 	if p.dual() && p.Secondary() && !from.Kind.Ethernet() && !p.path.down {
 		p.acknowledgeTo(from, 0)

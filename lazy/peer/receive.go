@@ -24,7 +24,7 @@ func (p *Peer) receive(k *packet) {
 		return
 	}
 	if ahead >= ring {
-		w.answerNow() // beyond every window that this rank has granted
+		w.answerNow() // the segment is beyond every receive window that this rank has advertised
 		return
 	}
 	if ahead > 0 {
@@ -62,8 +62,8 @@ func (p *Peer) receive(k *packet) {
 }
 
 // Values of window.most. If many segments arrive in order, one ACK is sent for each manyOwed of them, which is much
-// less than a window. The number starts at fewOwed. It returns to fewOwed after a segment out of order and after a
-// pause, because a sender that has lost a segment sends few at a time.
+// less than a window. window.most starts at fewOwed. It returns to fewOwed after a segment out of order and after a
+// pause, because a sender that has lost a segment sends few segments at a time.
 const (
 	fewOwed  = 2
 	manyOwed = 8

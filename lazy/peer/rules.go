@@ -52,9 +52,9 @@ func (k *packet) asksAnswer() bool {
 }
 
 // inGeneration handles a packet of the current epochs. If the generation of the packet is current or new, it applies
-// the matching input of the table.
+// the matching input of the table. If the generation has ended, it applies inStale if the sender waits for an answer.
 func (p *Peer) inGeneration(c *cue) {
-	left := p.state == Idle || p.state == Resolving // then the current generation has ended, too
+	left := p.state == Idle || p.state == Resolving // in these states, the current generation has ended, too
 	switch {
 	case c.gen > p.gen:
 		if c.kind != PacketState || c.flags&flagHaveYou != 0 {
@@ -117,7 +117,7 @@ func (p *Peer) decide(c *cue) bool {
 	return c.attempt == f.decided && f.granted
 }
 
-// enter sets the current generation, and resets the state of its close.
+// enter sets the current generation, and resets the state of closing the connection.
 func (p *Peer) enter(gen uint32) {
 	p.gen = gen
 	p.fin = closing{}
