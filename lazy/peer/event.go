@@ -13,7 +13,7 @@ type State uint8
 const (
 	Idle      State = iota // there is no connection
 	Resolving              // the agent has been asked for the address of the peer
-	Wait                   // this rank has opened a generation, and the peer has not answered
+	Wait                   // this rank has asked the peer to connect, and the peer has not answered
 	Half                   // this rank can receive from the peer, which may not know that yet
 	Up                     // both ranks can receive
 	Closing                // this rank has sent FIN; the peer has acknowledged all messages that were sent before
@@ -50,15 +50,15 @@ type EventKind uint8
 
 // The events, each with the fields of Event that it uses.
 const (
-	// Send stages Msg, which the Peer owns from then on. The owner must check Room first, because Send does not.
+	// Msg: queue a message for the peer; the caller must not use Msg afterwards. Send does not check Room.
 	Send           EventKind = iota + 1
-	Bundle                   // Msg: like Send, for a bundle (AppendBundled); the peer emits DeliverBundle
+	Bundle                   // Msg: like Send, for a bundle made by AppendBundled; the peer emits DeliverBundle
 	Warm                     // connect although no message is staged
 	Resolved                 // Tuple, Epoch, Fresh: positive answer to Resolve
 	Unresolved               // Cause: negative answer to Resolve, one of Exited, Broken, NoRank
 	Packet                   // Packet, Gen, SrcEpoch, DstEpoch, Path, Body, Tuple (source address), Busy
 	Tick                     // the timer has expired; early and unnecessary Ticks are harmless
-	Rest                     // Busy: give the stream up, if there is one, or else close an idle connection
+	Rest                     // Busy: return from the stream to datagrams, or without a stream close an idle connection
 	Taken                    // N: bytes of delivered messages that the program has received since the last Taken
 	Down                     // the first network of this rank has failed
 	Recovered                // the first network of this rank works again
@@ -73,33 +73,34 @@ const (
 	// has sent its own proof.
 	Connected
 	DialFailed // Token, Why: answer to Dial
-	EndRead    // Token, Have: the stream was read up to the peer's end mark
+	EndRead    // Token, Have: the stream was read up to the end mark, with which the peer returns to datagrams
 	Lost       // Token, Why, PeerEnded, Over, Kept: a stream has failed
 	Stopped    // Token, Have: the reader of a stream has ended after the effect Stop
 )
 
-// Event is an input of a Peer. It is a plain struct, so that an event needs no allocation.
+// Event is an input of a Peer. The owner of the Peer, which is the code that calls Step, passes it. Event is a plain
+// struct, so that an event needs no allocation.
 type Event struct {
 	Kind               EventKind
 	Packet             PacketKind
 	Cause              Cause
 	SrcEpoch, DstEpoch uint16       // epochs of the sender and of the receiver in the header of a packet
 	Epoch              uint16       // epoch of the peer according to the agent, 1 or more (job.Epoch)
-	Gen                uint32       // generation of a packet
+	Gen                uint32       // number of the connection to which a packet belongs
 	Path               uint16       // path number of a packet; see Moves
 	N                  int          // number of bytes, 0 or more; see Taken
 	Tuple              fabric.Tuple // address of the peer, or source address of a packet
 	Msg                []byte       // a message, a bundle, or an offer of the fabric
 	Body               []byte       // body of a packet; the Peer does not use it after the Step
 	Fresh              bool         // the peer has just answered through its agent, so it runs
-	Busy               bool         // a sender of this rank is at work, and may be about to write to the stream
+	Busy               bool         // a goroutine of this rank is sending, and may be about to write to the stream
 
-	Token     Token // identifies the stream that the event is about
-	Why       error
-	PeerEnded bool   // the stream has ended because the peer closed it or its process ended
-	Over      bool   // the owner has ended the pair already
-	Kept      bool   // the owner retains each message that it writes until the peer has received it
-	Have      uint64 // number of messages that this rank has received by the stream
+	Token     Token  // identifies the stream that the event is about
+	Why       error  // reason of a failure
+	PeerEnded bool   // the stream has ended because the peer closed it or its process exited
+	Over      bool   // the owner has already ended all communication of the pair
+	Kept      bool   // the owner retains each message that it writes to the stream until the peer has received it
+	Have      uint64 // number of messages that this rank has received from the stream
 }
 
 // EffectKind is the kind of an effect.
@@ -110,7 +111,7 @@ const (
 	Transmit      EffectKind = iota + 1 // Packet, Gen, DstEpoch, Path, Body, To: seal the packet and send it to To
 	Resolve                             // Least, Fresh: ask for the peer's address, without caches if Fresh is set
 	SetTimer                            // At: pass a Tick at that time; replaces the timer set before
-	Deliver                             // Msg: the next message of the peer; it belongs to the owner
+	Deliver                             // Msg: the next message of the peer; the Peer does not use Msg afterwards
 	DeliverBundle                       // Msg: like Deliver, for the next bundle of the peer; see CutBundled
 	Opened                              // the connection is open
 	// The connection is closed, and no message was lost. If messages are staged, the Peer connects again.
@@ -129,11 +130,11 @@ const (
 	Mark      // write the end mark to the stream, after all messages
 	Close     // Why: close the stream; Why is nil if there was no failure
 	End       // Why, Alarm: the pair has ended for good, and the messages on its stream are lost
-	Notify    // a sender for which Route has returned NotNow may ask again
-	MayRest   // the pair has given its stream up, so the owner may pass Rest to close the connection
+	Notify    // senders for which Route has returned NotNow should call Route again
+	MayRest   // the pair has returned from its stream to datagrams; pass Rest to close the connection
 	Stop      // abort the stream; if it is being read, pass Stopped when its reader has ended
-	Lose      // retained messages of the stream that have not arrived are lost
-	Again     // Have: pass each message written after the first Have ones as Send, after the effects of this Step
+	Lose      // the retained messages of the stream that the peer has not received are lost
+	Again     // Have: after this Step, pass as Send each message that was written to the stream after the first Have
 )
 
 // Effect is an action that the owner of a Peer has to perform.
@@ -142,7 +143,7 @@ type Effect struct {
 	Packet   PacketKind
 	Cause    Cause
 	Fresh    bool
-	Alarm    bool   // the peer runs: also report the end to receivers that take messages of any rank
+	Alarm    bool   // the peer still runs: report the end also to receivers that accept messages of any rank
 	DstEpoch uint16 // epoch of the peer for which the packet is
 	Least    uint16 // minimum epoch of the answer; in Renewed and Failed the peer's epoch after a restart, else 0
 	Path     uint16 // path number of the packet; see Moves
@@ -153,13 +154,13 @@ type Effect struct {
 	Body     []byte // valid until the next Step of any Peer with the same Scratch
 	Msg      []byte
 	Token    Token
-	Why      error
-	Have     uint64
+	Why      error  // reason of a failure; nil if there was none
+	Have     uint64 // number of messages that the peer has received from the stream
 }
 
-// news is what the connection reports to the upgrade: Opened, Closed, Failed, Moved, or a received control message.
+// news is a report of the datagram connection to the upgrade: a change of its state, or a received control message.
 type news struct {
-	kind    EffectKind // 0 for a control message
+	kind    EffectKind // Opened, Closed, Failed or Moved; 0 for a control message
 	control []byte
 }
 
@@ -172,6 +173,6 @@ type Scratch struct {
 	pace    pace
 }
 
-// Expect sets the first estimate of the time in which peers answer, at most 4 s. A Peer waits at least that long before
-// it repeats a packet. Measured times replace the estimate gradually.
+// Expect sets the initial estimate of the time in which a peer answers a packet. A value above 4 s counts as 4 s. A
+// Peer waits at least that long before it sends a packet again. Measured times replace the estimate gradually.
 func (s *Scratch) Expect(answer time.Duration) { s.pace.smooth = min(answer, slowest) }

@@ -2,7 +2,8 @@ package peer
 
 import "math"
 
-// row defines the next state and the actions for each combination of one of its states and one of its inputs.
+// row is an entry of a state table. In each of the given states, each of the given inputs leads to the same next state
+// and causes the same actions.
 type row[S, I ~uint8, A any] struct {
 	states  []S
 	inputs  []I
@@ -17,8 +18,9 @@ const same = math.MaxUint8
 func in[S any](s ...S) []S { return s }
 func on[I any](i ...I) []I { return i }
 
-// indexed returns a copy of the row of each state and input, indexed by both. In the copies, next is the actual next
-// state, never same. states and inputs are the numbers of states and inputs.
+// indexed returns a matrix x in which x[s][i] is the row for the state s and the input i, or nil if rows has none. Each
+// is a copy with this state and this input only. Its next is the actual next state, never same. The parameters states
+// and inputs are the dimensions of the matrix.
 func indexed[S, I ~uint8, A any](rows []row[S, I, A], states S, inputs I) [][]*row[S, I, A] {
 	x := make([][]*row[S, I, A], states)
 	for s := range x {

@@ -10,11 +10,11 @@ import (
 // upgradeTable, which apply executes. An upgrade keeps these invariants:
 //
 //  7. The state of each region is one of its own states.
-//  8. The token is set exactly in Offered and in the later ones of the constants noStream to resuming. In Offered it is
-//     not set until the offer has been made.
+//  8. The token is zero in None, Barred and Wanted, and in Offered until the offer has been made. In all other states
+//     it is not zero.
 //  9. Both directions use datagrams until the stream is open.
-//  10. If there is neither a stream nor an attempt to open one, the state of the stream is Barred exactly if the
-//     maximum number of attempts has failed.
+//  10. If there is neither a stream nor an attempt to open one, the state of the stream is Barred if the maximum number
+//     of attempts has failed, and None otherwise.
 //  11. This rank has both sent and received LEAVE only in Left or after the stream has failed.
 //
 // A number in a comment below refers to the invariant of that number.
@@ -23,27 +23,27 @@ type upgrade struct {
 	at   [regions]upgradeState // current state of each region; 7, 9
 
 	token    Token  // identifies the stream or the attempt to open one; zero if neither exists; 8
-	offer    []byte // offer of this rank with this token; nil if this rank has made none
+	offer    []byte // offer that this rank has made for this token; nil if it has made none
 	failures int    // failed attempts since a stream opened, the connection closed or the network changed; 10
 	why      error  // reason of the last failed attempt; see Why
-	asked    asking
-	bulk     bool // a message was longer than Room, so datagrams do not suffice
-	worth    worth
+	asked    asking // whether WANT or OFFER was sent
+	bulk     bool   // a message was longer than Room, so datagrams do not suffice
+	worth    worth  // amount of data that was sent recently
 
 	kept        bool   // the owner retains each message written to the stream until the peer has received it
 	leaves      bool   // this rank has sent LEAVE, and the peer has not answered STAY; 11
 	peerLeaves  bool   // this rank has received LEAVE; 11
 	resumed     bool   // this rank has received RESUME
-	have, peers uint64 // messages received by the stream: by this rank, and by the peer as its RESUME says
+	have, peers uint64 // number of messages that this rank, and the peer by its RESUME, received from the stream
 }
 
 // asking says whether this rank has sent WANT or OFFER for the current attempt to open a stream.
 type asking uint8
 
 const (
-	unasked   asking = iota // neither was sent
-	askStaged               // staged, to be sent in the next connection
-	askSent                 // sent in the current connection
+	unasked   asking = iota // neither was sent or queued
+	askStaged               // the message is queued and will be sent when the next connection opens
+	askSent                 // the message was sent in the current connection
 )
 
 // attempts is the number of failed attempts after which the pair does not try to open a stream any more, until the
@@ -55,7 +55,7 @@ const attempts = 2
 // longer message is sent as datagrams only if all attempts to open a stream have failed.
 const LongMessage = 16 << 10
 
-// ErrBroken is the field Why of the effects Close and End if the peer has reported that the stream failed there.
+// ErrBroken is the value of Effect.Why in Close and End if the peer has reported that the stream failed.
 var ErrBroken = errors.New("the stream failed on its side")
 
 func newUpgrade(pair *Peer) upgrade {
@@ -63,25 +63,26 @@ func newUpgrade(pair *Peer) upgrade {
 }
 
 // claimed reports whether the pair has a stream, even a failed one, or is opening one. The connection must not close
-// then. A FIN that the peer sent before the offer is refused, too.
+// meanwhile. Therefore this rank refuses each FIN of the peer, even one that was sent before the offer.
 func (u *upgrade) claimed() bool { return u.at[stream] != noStream && u.at[stream] != barred }
 
-// HasStream reports whether the pair has a stream, and no failure of it is known.
+// HasStream reports whether the pair has a stream that has not failed, as far as this rank knows.
 func (u *upgrade) HasStream() bool {
 	return u.at[stream] == open || u.at[stream] == leaving || u.at[stream] == left
 }
 
-// Draining reports whether the stream is being given up.
+// Draining reports whether the pair is returning from the stream to datagrams.
 func (u *upgrade) Draining() bool { return u.at[stream] == leaving || u.at[stream] == left }
 
-// Resuming reports whether the stream has failed and the messages that the peer lacks will be sent again as datagrams.
+// Resuming reports whether the stream has failed and its messages are retained. Those that the peer has not received
+// will be sent again as datagrams.
 func (u *upgrade) Resuming() bool { return u.at[stream] == stopping || u.at[stream] == resuming }
 
-// Sending reports whether the messages of this rank use the stream. After this rank has written the end mark, Sending
-// returns true until the peer has confirmed that it has read the mark.
+// Sending reports whether this rank sends its messages on the stream. Before it returns to datagrams, it writes an end
+// mark to the stream. Sending still returns true until the peer has confirmed that it has read the mark.
 func (u *upgrade) Sending() bool { return u.at[outgoing] != outDatagrams }
 
-// Reading reports whether the messages of the peer use the stream.
+// Reading reports whether the peer sends its messages on the stream.
 func (u *upgrade) Reading() bool { return u.at[incoming] == inStream }
 
 // Offering reports whether this rank has made an offer, or is making one, and has not accepted a stream for it yet.
@@ -92,7 +93,7 @@ func (u *upgrade) Awaits(token Token) bool {
 	return (u.at[stream] == offered || u.at[stream] == dialing) && u.has(token)
 }
 
-// has reports whether token belongs to the current stream or attempt, in any state.
+// has reports whether token belongs to the current stream or to the current attempt to open one.
 func (u *upgrade) has(token Token) bool { return token != Token{} && token == u.token }
 
 // Why returns the error of the last failed attempt to open a stream. It returns nil if no attempt has failed since the
@@ -132,8 +133,8 @@ func (u *upgrade) Route(size int, now time.Duration) Verdict {
 	}
 	u.bulk = u.bulk || u.pair.isOpen() && u.pair.Room() < size
 	must := size > LongMessage || u.pair.cfg.Always
-	// If datagrams could carry the message, a stream is worth its cost in two cases: a message was longer than Room
-	// (bulk), or the pair has sent enough data recently (worth).
+	// If the message may be sent as datagrams, it needs a stream in two cases: a message was longer than Room, or
+	// this rank has recently sent enough data.
 	needs := must || !u.Draining() && u.pair.isOpen() && (u.worth.reached(u.pair.cfg.Worth, size, now) || u.bulk)
 	switch {
 	case !needs:
@@ -141,7 +142,7 @@ func (u *upgrade) Route(size int, now time.Duration) Verdict {
 	case u.at[stream] == noStream || u.at[stream] == open:
 		return AfterUpgraded
 	case must:
-		return NotNow // the stream is being opened, or is being given up and another one must follow
+		return NotNow // a stream is being opened, or the current one must be closed before another one is opened
 	}
 	return ByDatagram
 }
@@ -167,7 +168,8 @@ func (u *upgrade) send(kind controlKind, rest string) {
 	u.pair.send(message{body: controlMessage(kind, u.token, rest), kind: flagControl})
 }
 
-// ask sends WANT or OFFER. If the connection is not open, the message is staged for the next one.
+// ask sends WANT if this rank dials, and OFFER otherwise. If the connection is not open, the message is queued for the
+// next one.
 func (u *upgrade) ask() {
 	u.asked = askStaged
 	if u.pair.isOpen() {

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// streamEnd is one rank of a pair: the state that package lazy has for a peer, with a sender and a receiver.
+// streamEnd simulates what a rank of package lazy has for one other rank: a Peer, a sender and a receiver.
 type streamEnd struct {
 	w           *streamWorld
 	self, other *streamRank
 	peer        *Peer
 	pipe        *pipe
 	timer       uint64
-	dead        bool // the epoch has ended
-	over        bool // the pair has ended for good
-	alarmed     bool // the end was reported to receivers of any rank
+	dead        bool // the process of this rank has ended
+	over        bool // this rank has performed the effect End
+	alarmed     bool // End was reported also to receivers that accept messages of any rank
 	connected   bool
 	writing     bool
 	woken       bool
-	wasFull     bool // a message has not fitted into the window since the last stream ended
+	wasFull     bool // a message was longer than Room since the last stream ended
 	outbox      []int
 	flow        *streamFlow
-	flows       []*streamFlow // by epoch
+	flows       []*streamFlow // one for each epoch of this rank, in order
 }
 
 // streamFlow records the messages from one epoch of a rank to another rank.
@@ -34,7 +34,7 @@ type streamFlow struct {
 
 func (f *streamFlow) excuse() { f.excused = f.sent }
 
-// followUp collects what step does after it has performed all effects, as in package lazy.
+// followUp contains the actions that step postpones until it has performed all effects, as package lazy does.
 type followUp struct {
 	offer, mayRest bool
 	taken          int
@@ -186,7 +186,7 @@ func (e *streamEnd) post(f *Effect) {
 	}
 }
 
-// answer simulates the answer of the agent to Resolve.
+// answer passes the answer of the simulated agent to Resolve.
 func (e *streamEnd) answer() {
 	switch {
 	case e.dead:
@@ -197,10 +197,10 @@ func (e *streamEnd) answer() {
 	}
 }
 
-// rest does what an owner with too many connections does.
+// rest passes the event Rest, as an owner with too many connections does.
 func (e *streamEnd) rest() { e.step(Event{Kind: Rest}) }
 
-// busy reports whether a sender is at work. A sender that waits counts as one.
+// busy reports whether the sender is writing, or has queued messages and does not poll.
 func (e *streamEnd) busy() bool { return e.writing || len(e.outbox) > 0 && !e.w.polls }
 
 // send queues a message of size bytes for the sender.
@@ -223,14 +223,14 @@ func (e *streamEnd) notify() {
 	}
 }
 
-// pump is the sender: it sends queued messages until it has to wait.
+// pump sends the queued messages in order, until one has to wait.
 func (e *streamEnd) pump() {
 	w := e.w
 	for len(e.outbox) > 0 && !e.writing && !e.dead && !e.over {
 		size := e.outbox[0]
 		full := e.peer.Room() < size
 		verdict := e.peer.Route(size, w.Now)
-		e.outbox = e.outbox[1:] // the sender has the turn; messages that the effects queue have to wait
+		e.outbox = e.outbox[1:] // before Step, whose effects may queue more messages
 		if verdict == AfterUpgraded {
 			e.writing = true
 			e.step(Event{Kind: Upgrade})
@@ -253,7 +253,7 @@ func (e *streamEnd) pump() {
 			if e.peer.at[stream] != barred {
 				w.Broken("%d cannot send %d bytes to %d in %v", e.self.id, size, e.other.id, e.peer.at)
 			}
-			continue // the program gets the error that there is no stream
+			continue // package lazy returns an error to the program: no stream could be opened
 		}
 		e.outbox = append([]int{size}, e.outbox...)
 		if w.polls {
@@ -301,7 +301,7 @@ func (e *streamEnd) byStream() {
 	done()
 }
 
-// delivered checks that a message was sent, has not come before, and is in order.
+// delivered records that a message has arrived. It checks that the message was sent, arrives once, and is in order.
 func (e *streamEnd) delivered(epoch uint16, seq int, by string) {
 	w, from := e.w, e.other
 	w.Log("%d takes %d of %d, epoch %d, by %s", e.self.id, seq, from.id, epoch, by)

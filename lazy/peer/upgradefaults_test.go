@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each test shows a fault that package lazy once had, in the shortest scenario that reproduces it. The code that
-// decides these cases is now in this package.
+// Each test in this file reproduces a former fault of package lazy with as few events as possible. The code that
+// handled these events has moved to this package.
 
 var (
 	one, two  = Token{7: 1}, Token{7: 2}
@@ -31,8 +31,8 @@ func given(t *testing.T, dials bool) *machine {
 	return m.hears(Opened)
 }
 
-// does calls do and compares the effects and, separately, the control messages with want. The names of control messages
-// are in capitals.
+// does calls do and checks that it causes the effects and control messages in want. It checks the order of the effects
+// and the order of the control messages separately. The names of control messages are in capitals.
 func (m *machine) does(do func(), want ...string) *machine {
 	m.t.Helper()
 	m.scratch.effects = nil
@@ -58,7 +58,7 @@ func (m *machine) does(do func(), want ...string) *machine {
 // staged returns the control message that was staged last.
 func (m *machine) staged() []byte { return m.queue.list[len(m.queue.list)-1].body }
 
-// gets passes an event to the Peer and compares the result.
+// gets passes an event to the Peer and checks the resulting effects and control messages.
 func (m *machine) gets(ev Event, want ...string) *machine {
 	m.t.Helper()
 	return m.does(func() { m.handle(ev) }, want...)
@@ -92,8 +92,8 @@ type outgoingMessage struct {
 	full bool
 }
 
-// routes calls Route for a message, passes the event Upgrade if Route asks for it, and compares the verdict and the
-// result.
+// routes calls Route for a message and checks the verdict, the effects and the control messages. If Route returns
+// AfterUpgraded, routes passes the event Upgrade and calls Route again.
 func (m *machine) routes(msg outgoingMessage, verdict Verdict, want ...string) *machine {
 	m.t.Helper()
 	if msg.full {
@@ -136,7 +136,7 @@ var (
 
 func made(token Token) Event { return Event{Kind: OfferMade, Token: token, Msg: []byte("port")} }
 
-// withStream returns a machine that has the stream with token one.
+// withStream returns a machine with an open stream, whose token is one.
 func withStream(t *testing.T, dials bool) *machine {
 	if dials {
 		return given(t, true).routes(long, NotNow, "WANT").receives(controlOffer, one, "Dial").
@@ -178,7 +178,7 @@ func TestFullWindowMoves(t *testing.T) {
 	m.routes(short, ByStream, "SWITCH").routes(short, ByStream)
 }
 
-// A GIVEUP of an older attempt does not end the stream on one side only.
+// A GIVEUP of an older attempt is ignored. Otherwise it would end the current stream at one of the ranks only.
 func TestGiveUpNamesItsAttempt(t *testing.T) {
 	for _, dials := range []bool{false, true} {
 		m := withStream(t, dials).receives(controlGiveUp, two)
@@ -214,9 +214,8 @@ func TestNoOffer(t *testing.T) {
 	m.routes(long, NotNow, "WANT")
 }
 
-// A peer that was asked in a connection that has closed may have been replaced by another epoch. So it is asked again
-// in the next connection, with the same token, which a peer of the same epoch ignores. Otherwise neither rank might
-// open the next connection.
+// A rank sends WANT or OFFER again if the connection closes before the peer has answered, because the process of the
+// peer may have been replaced. The token stays the same, so that a peer that was not replaced ignores the second OFFER.
 func TestAskedAgain(t *testing.T) {
 	m := given(t, true).routes(long, NotNow, "WANT").hears(Closed, "WANT").hears(Opened)
 	m.receives(controlOffer, one, "Dial").receives(controlOffer, one)
@@ -270,7 +269,7 @@ func TestOlderStreamFails(t *testing.T) {
 	require.True(t, m.Reading())
 }
 
-// A dial that ends after its attempt changes nothing.
+// The result of a dial is ignored if its attempt has already ended.
 func TestLateDial(t *testing.T) {
 	m := given(t, true).routes(long, NotNow, "WANT").receives(controlOffer, one, "Dial").hears(Failed)
 	require.False(t, m.Awaits(one))
@@ -284,20 +283,20 @@ func TestLateDial(t *testing.T) {
 	require.True(t, m.Awaits(two))
 }
 
-// A rank that has accepted the stream does not give it up before the dialer has it.
+// A rank that has accepted a stream does not send LEAVE before it has received TAKEN.
 func TestRestBeforeTheStream(t *testing.T) {
 	acceptedOnce(t).gets(Event{Kind: Rest}).receives(controlTaken, one, "Notify").gets(Event{Kind: Rest}, "LEAVE")
 }
 
-// A stream is not given up while a sender is at work.
+// The pair does not return from a stream to datagrams while a sender is at work.
 func TestBusySideStays(t *testing.T) {
 	m := withStream(t, true).gets(Event{Kind: Rest, Busy: true})
 	m.takes(controlMessage(controlLeave, one, ""), true, "STAY")
 	require.Equal(t, open, m.at[stream])
 }
 
-// An end mark that was written before STAY is not written again. The direction waits for RETURNED before it moves to
-// the stream again.
+// A rank that receives STAY after it has written its end mark does not write the mark again. It waits for RETURNED
+// before it sends messages on the stream again.
 func TestMarkBeforeStay(t *testing.T) {
 	m := withStream(t, true).routes(long, ByStream, "SWITCH").gets(Event{Kind: Rest}, "LEAVE", "Mark")
 	m.receives(controlStay, one, "Notify").routes(short, NotNow).gets(Event{Kind: Rest}, "LEAVE").receives(controlStay, one, "Notify")

@@ -15,22 +15,22 @@ var (
 type pipe struct {
 	w     *streamWorld
 	token Token
-	sides [2]*side // of the rank that dialed, then of the rank that listened
+	sides [2]*side // the side of the dialer, then the side of the listener
 }
 
-// side is the end of a pipe at one rank, with the messages that travel to it.
+// side is the end of a pipe at one rank. It holds the messages that were sent to this rank.
 type side struct {
 	end     *streamEnd
 	items   []item
 	due     time.Duration // time at which the last message in items arrives
 	reading bool
-	closed  bool // by the rank of this side
+	closed  bool // the rank of this side has closed the stream
 	failed  bool
-	cut     bool  // nothing arrives or leaves any more
-	stopped bool  // by the rank of this side; messages that it has read are still being delivered
+	cut     bool  // messages are no longer transported in either direction
+	stopped bool  // the rank of this side has aborted the stream; messages that it has read are still being delivered
 	came    int   // number of messages that were delivered
 	kept    []int // retained messages, in order; each is added before it is written
-	over    bool  // the other side has closed
+	over    bool  // the other side has closed the stream
 }
 
 type item struct {
@@ -82,7 +82,7 @@ func (e *streamEnd) dial(token Token, epoch uint16, until time.Duration) {
 		lost := w.chance(w.noProof)
 		later := time.Duration(0)
 		if lost {
-			later = w.UpTo(200 * time.Millisecond) // the dialer is stopped until it is too late
+			later = w.UpTo(200 * time.Millisecond) // the dialer is stopped, and does not read the proof in time
 		}
 		w.After(later+w.delay+w.UpTo(w.sway), func() {
 			switch {
@@ -98,7 +98,7 @@ func (e *streamEnd) dial(token Token, epoch uint16, until time.Duration) {
 	})
 }
 
-// shut closes the pipe of e, if it has one.
+// shut closes this end of the stream, if e has one.
 func (e *streamEnd) shut() {
 	if e.pipe != nil {
 		own, _ := e.pipe.of(e)
@@ -124,18 +124,18 @@ func (p *pipe) close(s *side) {
 	})
 }
 
-// fail makes the stream fail on one side. The other side is not told.
+// fail makes the stream fail on the side s. The other side does not notice the failure.
 func (p *pipe) fail(s *side) {
 	p.w.Log("the stream of %d to %d fails", s.end.self.id, s.end.other.id)
 	s.failed = true
 	p.drain(s)
 }
 
-// cut ends the transport of messages in both directions. who selects the side that notices the failure by itself after
-// a while: 0, 1, or 2 for both. A write notices it, too.
+// cut ends the transport of messages in both directions. who is the index of the side that detects the failure after
+// some time, or 2 if both sides do. A side also detects the failure when it writes.
 func (p *pipe) cut(who int) {
 	if !p.sides[0].end.self.keeps || !p.sides[1].end.self.keeps {
-		who = 2 // a side that does not retain messages would notice only by a write, and a receiver not at all
+		who = 2 // otherwise a rank that only receives might never detect the failure
 	}
 	p.w.Log("the stream of %d to %d is cut", p.sides[0].end.self.id, p.sides[1].end.self.id)
 	for i, s := range p.sides {

@@ -12,7 +12,7 @@ func except(some ...upgradeState) (rest []upgradeState) {
 	return rest
 }
 
-// Values of row.why that several rows share.
+// Values of row.why that are used in several rows.
 const (
 	underWay   = "cannot be: it is under way, so no message asks for it"
 	noAttempt  = "cannot be: the token is of no attempt"
@@ -173,9 +173,9 @@ var upgradeTable = []upgradeRow{
 	{in(inDatagrams, inStream), on(onOver), inDatagrams, nil, ""},
 }
 
-// upgradeIndex contains the rows of upgradeTable, indexed by state and input.
+// upgradeIndex contains the rows of upgradeTable, indexed first by state and then by input.
 var upgradeIndex [][]*upgradeRow
 
-func init() { // upgradeIndex cannot have an initializer, because the steps use it to apply rows
+func init() { // an initializer of upgradeIndex would be circular, because actions use upgradeIndex
 	upgradeIndex = indexed(upgradeTable, upgradeStates, upgradeInputs)
 }

@@ -8,13 +8,13 @@ import (
 // upgradeCue holds the values of an event or a control message that the actions of a table row use.
 type upgradeCue struct {
 	token Token
-	offer []byte
-	why   error
-	have  uint64
+	offer []byte // data from Fabric.Offer that the dialer needs
+	why   error  // reason of a failure
+	have  uint64 // number of messages received from the stream: by the peer in RESUME, otherwise by this rank
 }
 
-// look handles an event of the owner. It ignores most events about another stream than the current one, and translates
-// the others to inputs of the table. docs/dev/upgrade.md lists the rules.
+// look handles an event of the owner. It translates the event to an input of upgradeTable. It ignores an event about
+// an earlier stream, unless the event is Lost and the messages of that stream were not retained.
 func (u *upgrade) look(ev Event) {
 	c := upgradeCue{ev.Token, ev.Msg, ev.Why, ev.Have}
 	about := u.has(ev.Token)
@@ -78,7 +78,7 @@ func (u *upgrade) needed() {
 	}
 }
 
-// rest starts to give the stream up, unless busy reports that a sender is at work.
+// rest starts the return from the stream to datagrams. It does nothing if busy reports that a sender is at work.
 func (u *upgrade) rest(busy bool) {
 	if !busy {
 		u.apply(stream, onRest, &upgradeCue{})
@@ -109,7 +109,8 @@ func (u *upgrade) hear(n news, busy bool) {
 	u.follow()
 }
 
-// received handles a control message of the peer. It ignores malformed messages and those about another stream.
+// received handles the encoded control message b of the peer. It ignores a malformed message and a message about
+// another stream or attempt.
 func (u *upgrade) received(b []byte, busy bool) {
 	m, ok := parseControl(b)
 	if !ok {
@@ -194,7 +195,7 @@ func (u *upgrade) apply(of region, on upgradeInput, c *upgradeCue) {
 
 func (u *upgrade) become(of region, s upgradeState) { u.at[of] = s }
 
-// The steps of upgradeTable.
+// The actions of upgradeTable that do more than send a control message or emit an effect without fields.
 var (
 	stepAsk  = &upgradeStep{"send WANT or OFFER", func(u *upgrade, _ *upgradeCue) { u.ask() }}
 	stepKeep = &upgradeStep{"keep offer and token", func(u *upgrade, c *upgradeCue) { u.token, u.offer = c.token, c.offer }}

@@ -43,7 +43,7 @@ func pickStreams(seed uint64, ranks int) streamChances {
 	return k
 }
 
-// plan schedules everything that the ranks do.
+// plan schedules all sends, closes, faults and restarts of the simulation.
 func (w *streamWorld) plan() {
 	some := func(n int, do func(e *streamEnd)) {
 		for range n {
@@ -92,7 +92,7 @@ func (w *streamWorld) plan() {
 			w.After(w.UpTo(50*time.Millisecond), func() { w.start(r) })
 		}
 	})
-	w.After(w.active+10*time.Second, func() { // no peer notices a restarted rank that has sent nothing
+	w.After(w.active+10*time.Second, func() { // a restarted rank that sends nothing is not detected otherwise
 		for _, r := range w.all {
 			for _, e := range r.ends {
 				if e != nil && w.restarts > 0 {
@@ -118,7 +118,7 @@ func (w *streamWorld) close(times int) {
 	}
 }
 
-// atRest returns an error if a message was lost or a pair is not at rest at the end of the schedule.
+// atRest returns an error if, at the end of the schedule, a message is missing or a pair is still connected.
 func (w *streamWorld) atRest() error {
 	for _, r := range w.all {
 		for _, e := range r.ends {

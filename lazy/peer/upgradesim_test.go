@@ -11,22 +11,22 @@ import (
 // float64 are probabilities.
 type streamChances struct {
 	ranks           int
-	loss, dup       float64       // of each packet
-	delay, sway     time.Duration // time of a packet in one direction, and the maximum time added to it
-	noOffer, noDial float64       // probability that an attempt fails
+	loss, dup       float64       // probability that a packet is lost or duplicated
+	delay, sway     time.Duration // one-way latency of a packet, and the maximum random time added to it
+	noOffer, noDial float64       // probability that making the offer or dialing fails
 	noProof         float64       // probability that the dialer does not get the proof of the listener in time
 	breaks          int           // number of streams that fail
 	cuts            int           // number of failures of streams whose messages are retained
 	keepless        float64       // probability that a rank does not retain messages
-	moves           int           // how often the first network of a rank is down for a while
+	moves           int           // how many times the first network of a rank fails and recovers
 	slow            time.Duration // maximum duration of a write to a stream
 	sends, rests    int
 	long            float64 // probability that a message needs a stream
 	polls           bool    // senders ask again after a delay instead of waiting
 	restarts        int
-	active          time.Duration // duration, after which no more faults occur
+	active          time.Duration // time from the start of the schedule after which no more faults occur
 	cfg             Config
-	stage           int // bytes
+	stage           int // Config.Stage, in bytes
 	trace           func(format string, args ...any)
 }
 
@@ -39,12 +39,12 @@ type streamWorld struct {
 	used   seeded.Counts
 }
 
-// streamRank is a rank with its successive epochs.
+// streamRank is a simulated rank. Each restart begins a new epoch of it.
 type streamRank struct {
 	id    int
 	epoch uint16
 	alive bool
-	keeps bool // the rank retains what it writes to streams
+	keeps bool // the rank retains the messages that it writes to streams
 	ends  []*streamEnd
 }
 
@@ -64,7 +64,7 @@ func (w *streamWorld) clear() bool { return w.Now >= w.active }
 
 func (w *streamWorld) chance(p float64) bool { return !w.clear() && w.Chance(p) }
 
-// run runs the simulation until no event is left.
+// run runs the simulation until no event is scheduled.
 func (w *streamWorld) run() error { return w.Run(w.active + 10*time.Minute) }
 
 func (r *streamRank) tuple() fabric.Tuple {
@@ -116,7 +116,7 @@ func (w *streamWorld) start(r *streamRank) {
 	}
 }
 
-// stop ends a rank without telling its peers.
+// stop ends a rank without sending anything to its peers.
 func (w *streamWorld) stop(r *streamRank) {
 	w.Log("rank %d stops", r.id)
 	r.alive = false

@@ -35,7 +35,8 @@ func TestUpgradeTable(t *testing.T) {
 	}
 }
 
-// renderUpgradeTable lists the rows of docs/dev/upgrade.md, by input. The text before them is written by hand.
+// renderUpgradeTable returns the tables of docs/dev/upgrade.md, with the rows in the order of their inputs. The text
+// before the tables is written by hand.
 func renderUpgradeTable() string {
 	var b strings.Builder
 	for region := range regions {
@@ -77,7 +78,7 @@ func renderUpgradeRow(r upgradeRow, in upgradeInput) string {
 	return fmt.Sprintf("| %s | %v | %s | %s | %s |\n", strings.Join(from, ", "), in, next, strings.Join(what, "; "), r.why)
 }
 
-// TestUpgradeStates compares docs/dev/upgrade.md with the table.
+// TestUpgradeStates checks that the tables in docs/dev/upgrade.md match upgradeTable. With -update, it writes them.
 func TestUpgradeStates(t *testing.T) {
 	have, err := os.ReadFile(upgradeFile)
 	require.NoError(t, err)
@@ -91,7 +92,7 @@ func TestUpgradeStates(t *testing.T) {
 	require.Equal(t, renderUpgradeTable(), rows, "go test ./lazy/peer -run TestUpgradeStates -update")
 }
 
-// inputsOf lists the inputs that each region has rows for.
+// inputsOf lists, for each region, the inputs for which upgradeTable must have rows.
 var inputsOf = [regions][]upgradeInput{
 	stream: {
 		onNeed, onNeedOffer, onWant, onOffer, onOfferMade, onOfferFailed, onConnected, onAccepted, onTaken,

@@ -1,12 +1,12 @@
 package peer
 
-// region is one of the three parts of an upgrade. Each region has its own states.
+// region identifies one of the three state variables of an upgrade. Each region has its own set of states.
 type region uint8
 
 const (
-	stream   region = iota // the stream itself
-	outgoing               // the path of the messages of this rank
-	incoming               // the path of the peer's messages
+	stream   region = iota // whether the pair has a stream
+	outgoing               // whether this rank sends datagrams or uses the stream
+	incoming               // whether the peer sends datagrams or uses the stream
 	regions                // number of regions
 )
 
@@ -18,16 +18,16 @@ func (r region) String() string {
 type upgradeState uint8
 
 // The states of the three regions. The lower rank of the pair dials, and the higher one makes the offer. In the
-// comments below, "we" means this rank.
+// comments below, "we" means this rank, and a word in capitals is a control message.
 const (
 	noStream upgradeState = iota // there is no stream and no attempt to open one
-	barred                       // all attempts failed; no more until the connection closes or the network changes
+	barred                       // too many attempts failed; more follow only after the connection or network changes
 	wanted                       // we are the lower rank and have sent WANT
 	offered                      // we are the higher rank and are making an offer, or have sent OFFER
 	dialing                      // we are the lower rank, have received OFFER and dial
 	accepted                     // we are the higher rank and have accepted the stream, but not received TAKEN
 	open                         // the stream is open; each direction may use it
-	leaving                      // we have sent LEAVE and received none
+	leaving                      // we have sent LEAVE; the peer has not
 	left                         // LEAVE was sent and received; both directions return to datagrams
 	broken                       // the stream has failed and its messages are lost: the pair has ended
 	stopping                     // the stream has failed; received messages are still being read from it
@@ -35,11 +35,12 @@ const (
 
 	outDatagrams // our messages are datagrams
 	outStream    // we have sent SWITCH: our messages use the stream
-	outMarked    // we have written the end mark: the next message waits for RETURNED
+	outMarked    // we have written the end mark to the stream; our next message waits for RETURNED
 
 	inDatagrams // the peer's messages are datagrams
 	inStream    // we have received SWITCH: the peer's messages use the stream
-	upgradeStates
+
+	upgradeStates // number of states
 )
 
 func (s upgradeState) String() string {
@@ -77,7 +78,7 @@ const (
 	onDialFailed                      // the dial of this rank has failed
 	onGiveUp                          // GIVEUP
 	onUnanswered                      // the connection in which WANT or OFFER was sent has closed
-	onRest                            // the owner asks to give the stream up, and no sender is at work
+	onRest                            // the owner asks to return to datagrams, and no sender is at work
 	onLeave                           // LEAVE; no sender is at work
 	onLeaveBusy                       // LEAVE; a sender is at work
 	onStay                            // STAY
@@ -94,16 +95,17 @@ const (
 	onRested                          // the connection was closed without losing a message
 	onReset                           // the connection has failed
 
-	onMove     // the next message of this rank moves to the stream
+	onMove     // this rank sends its next message on the stream
 	onMark     // this rank sends LEAVE
 	onReturned // RETURNED
 
 	onSwitch  // SWITCH
 	onMissed  // SWITCH, received after the stream has failed
-	onEndMark // the stream was read up to the peer's end mark
+	onEndMark // the stream was read up to the end mark of the peer
 
 	onOver // the stream, or the attempt to open one, has ended
-	upgradeInputs
+
+	upgradeInputs // number of inputs
 )
 
 func (i upgradeInput) String() string {
@@ -122,8 +124,8 @@ func (i upgradeInput) String() string {
 // effect without other fields. An *upgradeStep is called.
 type upgradeAction any
 
-// upgradeStep is an action that a controlKind or an EffectKind alone does not describe.
+// upgradeStep is an action that does more than send a control message or emit an effect without fields.
 type upgradeStep struct {
-	name string // as written in docs/dev/upgrade.md
+	name string // description of the action for docs/dev/upgrade.md
 	do   func(*upgrade, *upgradeCue)
 }

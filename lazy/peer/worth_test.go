@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWorthSchedules compares worth with its definition in random schedules. A pair has reached the limit if, in some
-// span of time up to now, its messages have counted at least the limit plus the decrease during that span. Once it has
-// reached the limit, it stays so.
+// TestWorthSchedules compares the result of reached with a direct calculation, for random messages. The limit is
+// reached if there is a span of time, up to the current message, whose messages add at least the limit plus the
+// decrease during the span. Once the limit is reached, it remains reached.
 func TestWorthSchedules(t *testing.T) {
 	over := 0
 	for seed := range uint64(2000) {
