@@ -37,8 +37,8 @@ type DaemonsKept struct{ ID uint32 }
 // the same stream until it receives ResumeDaemon.
 type DaemonOutput struct{ wire.DaemonOutput }
 
-// DaemonExited says that a daemon of this node has ended or could not be started. Its DaemonOutput
-// events come before this one. ID is that of the order. Number identifies the daemon: it is the index of the node, the slot of the
+// DaemonExited says that a daemon of this node has ended or could not be started. Its DaemonOutput events come before
+// this one. ID is that of the order. Number identifies the daemon: it is the index of the node, the slot of the
 // daemon's rank, or the number of the session member.
 type DaemonExited struct {
 	ID, Number uint32
