@@ -11,8 +11,8 @@ import (
 	"ibrun/internal/job"
 )
 
-// The functions in this file perform the effects that the components of the core return. They clear each list of
-// effects afterwards, because its component retains the list, and the values in it may be large.
+// The functions in this file perform the effects that the components of the core return. They clear each slice of
+// effects afterwards. The component reuses the slice, which would otherwise retain large values.
 
 // perform performs the effects of a component. All effects except Send, Wake and Violation are for the driver.
 func (c *Core) perform(effects []Effect) {
@@ -31,7 +31,7 @@ func (c *Core) perform(effects []Effect) {
 	clear(effects)
 }
 
-// toolPlace returns the state of this agent that package flow depends on.
+// toolPlace returns the state of this agent for package flow, which manages daemons and tool sessions.
 func (c *Core) toolPlace() flow.Place {
 	return flow.Place{
 		Now: c.now, Host: c.cfg.Host, Index: c.ranks.index, Running: c.stage == running, Forked: c.starts.ranks == forked,

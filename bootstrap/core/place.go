@@ -12,22 +12,23 @@ import (
 	"ibrun/internal/job"
 )
 
-// The place of a lost agent is a child without a link, in the state Lost of docs/dev/children.md. It stands for the
-// node of the lost agent. Messages to its ranks wait until a new agent takes the place. The root chooses the host of
-// the new agent (package recovery) and sends a Replace. The parent of the lost agent starts the new one, so that the
+// The place of a lost agent is a child without a link, in the state Lost of docs/dev/children.md. It represents the
+// node of the lost agent. Messages to its ranks wait until a new agent replaces the lost one. The root chooses the host
+// of the new agent (package recovery) and sends a Replace. The parent of the lost agent starts the new one, so that the
 // routes of all other agents to its ranks do not change. The new agent is a leaf, because in a repaired tree the parent
 // has adopted the children of the lost agent.
 //
 //	at the parent:   lost --Replace--> the states Successor* of docs/dev/children.md --Ready--> Replaced
-//	                      --Failures of its ranks--> the place is given up
+//	                      --Failures of its ranks--> Gone: the node will not be replaced
 //	the new agent:   Launch, Standing --> Ready; Respawn --> Fork --ForkDone--> Respawned
 //
 // Each agent between the root and the new agent may be lost with a message that it forwards. So each agent retains the
 // newest Replace of a node for children that it adopts, and the newest Replaced of a node for a new parent. A number
 // identifies the order. A new agent that waits for its Respawn reports this number to an agent that adopts it.
 
-// placesOf creates a place for each node of lost whose ranks may be restarted. It returns these places, and the nodes
-// that get no place. It creates none if lost has several nodes and k has not reported the agents below it.
+// placesOf adds a child in the state Lost for each node of lost whose ranks may be restarted. k is the lost child. The
+// result places contains the added children, and others contains the remaining nodes. placesOf adds no child if lost
+// has several nodes and k has not reported the agents below it.
 func (c *Core) placesOf(k branch, lost job.Parts) (places []Link, others job.Parts) {
 	if !c.recovery.Relaunches() || !k.knowsBelow() && lost.Len() > 1 {
 		return nil, lost
@@ -52,7 +53,8 @@ func (c *Core) placesOf(k branch, lost job.Parts) (places []Link, others job.Par
 	return places, others
 }
 
-// dropPlaces ends the places of nodes whose ranks are lost for good, and the agents that are being started there.
+// dropPlaces ends the children in the state Lost whose ranks are in the given set, because these ranks will not be
+// restarted. It also ends the successors that are being started for these children.
 func (c *Core) dropPlaces(ranks rankwire.SlotSpans) {
 	for i := range c.children {
 		if k := &c.children[i]; k.In(child.Lost) && recovery.Covers(ranks, k.head.Nodes.Base()) {
@@ -85,8 +87,8 @@ func (c *Core) replaceOnce(m wire.Replace) bool {
 	return true
 }
 
-// replaceAgain sends an adopted child the newest order for each replaced node below it, because the lost agent between
-// them may not have forwarded the order.
+// replaceAgain sends an adopted child the newest order for each replaced node below the child. The lost agent that was
+// the parent of the child may not have forwarded these orders.
 func (c *Core) replaceAgain(l Link) {
 	for _, node := range slices.Sorted(maps.Keys(c.repair.replaces)) {
 		if k := &c.children[l]; k.hasNode(node) && k.head.First != node {
@@ -95,8 +97,8 @@ func (c *Core) replaceAgain(l Link) {
 	}
 }
 
-// spokePMI reports a failure if this agent has replaced a lost one and its ranks use PMI, which does not support such a
-// restart. The job then ends. Only the first call reports the failure.
+// spokePMI handles the information that a rank of this node uses PMI. If this agent has replaced a lost one, spokePMI
+// reports a failure, which ends the job, because PMI does not support such a restart. Only the first call reports it.
 func (c *Core) spokePMI() {
 	if c.repair.number == 0 || !c.recovery.Relaunches() || c.starts.ranks == unforked || c.stage == ending || c.repair.refused {
 		return
@@ -109,8 +111,9 @@ func (c *Core) spokePMI() {
 	})
 }
 
-// replaceBelow handles an order to replace a node. If the node is the place of a lost child, it starts an agent there,
-// unless this order was handled before. Otherwise it forwards the order to the child whose subtree contains the node.
+// replaceBelow handles an order to replace a node. If the node is that of a lost child, it starts a new agent
+// for the node, unless this order was handled before. Otherwise it forwards the order to the child whose subtree
+// contains the node.
 func (c *Core) replaceBelow(m wire.Replace) {
 	if c.stage != running {
 		return
@@ -166,7 +169,8 @@ func (c *Core) sendStanding(l Link) {
 	}
 }
 
-// stand applies the present state of the job. This agent has been started in place of a lost one.
+// stand handles the message m, which contains the present state of the job. The parent sends it to this agent, which
+// has been started to replace a lost one.
 func (c *Core) stand(m wire.Standing) {
 	r := &c.repair
 	r.number, r.respawn, r.inputs = m.Number, m.Serial, wire.NoInput // restarted ranks get no input
@@ -184,7 +188,8 @@ func (c *Core) standingLies(m wire.Standing) string {
 		"of no ranks, or that nobody wants")
 }
 
-// takePlace puts the successor l, which is ready, in the place of the lost child, and reports this to the root.
+// takePlace lets the ready successor l replace its lost child: messages to the node now go to l. It reports this to the
+// root.
 func (c *Core) takePlace(l Link) {
 	k := &c.children[l]
 	c.happen(k.old, child.Succeeded, nil)

@@ -12,13 +12,13 @@ import (
 	"ibrun/internal/job"
 )
 
-// maxNotices bounds what the user of ibrun is told on behalf of one program of a rank: the package
-// ibrun sends three at most, and a faulty program shall not fill the links.
+// maxNotices is the maximum number of Notices from one program of a rank that are shown to the user. The package ibrun
+// sends three at most. The limit prevents a faulty program from filling the links.
 const maxNotices = 4
 
 func (c *Core) local(rank job.Slot) *local { return &c.ranks.locals[c.below.Own.Index(rank)] }
 
-// rankFrame takes a frame from a rank of this node.
+// rankFrame handles the message m from a rank of this node. It ignores messages of a program that has ended.
 func (c *Core) rankFrame(rank job.Slot, m frame.Message) {
 	r, p := c.local(rank), c.below.Own.Of(rank)
 	if _, hello := m.(rankwire.Hello); hello && !p.Exited() {
@@ -70,8 +70,8 @@ func (c *Core) rankFrame(rank job.Slot, m frame.Message) {
 	}
 }
 
-// welcome takes a program into the job, which the driver has made sure is the
-// rank's only one. What the one before it has said is of no meaning to it.
+// welcome handles the Hello of a new program of a rank, and sends it the parameters of the job. The driver guarantees
+// that no other program of the rank is connected. Delayed messages of the rank's previous program are dropped.
 func (c *Core) welcome(rank job.Slot) {
 	p := c.below.Own.Of(rank)
 	if !p.Join() {
@@ -107,7 +107,7 @@ func (c *Core) welcome(rank job.Slot) {
 	c.doPairs(c.pairs.Retry())
 }
 
-// aborted says that a rank wants the job to end.
+// aborted handles the request m of a rank to end the job.
 func (c *Core) aborted(rank job.Slot, m rankwire.Abort) {
 	c.local(rank).aborted = true
 	c.fault(wire.Fault{
@@ -116,17 +116,18 @@ func (c *Core) aborted(rank job.Slot, m rankwire.Abort) {
 	})
 }
 
-// rankEnded marks a rank whose program will not answer any more.
+// rankEnded records that the program of a rank will send no more messages.
 func (c *Core) rankEnded(rank job.Slot, failed bool) {
 	c.rankChanged(rank, failed, c.below.Own.Of(rank).End(failed))
 }
 
-// rankOver marks a rank that has exited, or was never started.
+// rankOver records that a rank has exited, or that it could not be started.
 func (c *Core) rankOver(rank job.Slot, failed bool) {
 	c.rankChanged(rank, failed, c.below.Own.Of(rank).Exit(failed))
 }
 
-// rankChanged looks again at what waits for a rank. First: its program was in the job until now.
+// rankChanged continues the operations that may have waited for a rank, after the rank has ended. failed says that it
+// has failed. first says that its program was part of the job until now.
 func (c *Core) rankChanged(rank job.Slot, failed, first bool) {
 	if first && failed && c.job.Launch.KeepGoing && c.stage != ending {
 		c.tellRecovery(recovery.RanksLost{Ranks: recovery.Span{First: rank, Count: 1}})

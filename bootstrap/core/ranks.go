@@ -37,7 +37,7 @@ func (c *Core) rankExited(ev RankExited) {
 		c.tellRecovery(recovery.RankRecalled{Rank: ev.Rank})
 		return
 	}
-	aborted := c.local(ev.Rank).aborted // which has said why it ends
+	aborted := c.local(ev.Rank).aborted // the rank has reported the reason with Abort already
 	awaited := ev.Awaited && !aborted
 	f := wire.Fault{
 		What: wire.FaultRank, Node: c.ranks.index, Nodes: 1, Rank: ev.Rank, Count: 1,
@@ -76,9 +76,8 @@ func (c *Core) rankDrained(rank job.Slot) {
 	}
 }
 
-// byItself reports whether a rank that a signal ended while the job does died for
-// another reason: before it was told to end, or of SIGKILL, which this agent has not
-// sent yet.
+// byItself reports whether a rank that has exited while the job ends did so for another reason. It did if this agent
+// had not signaled the rank before, or if the rank died of SIGKILL and this agent has not sent SIGKILL yet.
 func (c *Core) byItself(ev RankExited) bool {
 	if ev.Status.Code == sigKill {
 		return !c.finish.killed
@@ -86,7 +85,7 @@ func (c *Core) byItself(ev RankExited) bool {
 	return !ev.Signaled
 }
 
-// passSignal sends a signal to every rank of the subtree.
+// passSignal sends the signal n to every rank of the subtree. The root also sends it to the spawned jobs.
 func (c *Core) passSignal(n uint8) {
 	c.repair.signals.Add(n)
 	c.sendDown(wire.Signal{Number: n})
@@ -102,7 +101,7 @@ func (c *Core) passSignal(n uint8) {
 	c.signalJobs(n)
 }
 
-// exitStatus is the status of a program that ended with a code.
+// exitStatus returns the status of a program that has exited with the given code.
 func exitStatus(code uint8) job.Status { return job.Status{Kind: job.Exited, Code: code} }
 
 // reportToUser forwards the message m, which is for the user: a wire.Placed, wire.Waiting or rankwire.Notice.
@@ -114,13 +113,13 @@ func (c *Core) reportToUser(m frame.Message) {
 	c.send(Up, m)
 }
 
-// fault reports a failure at once, ahead of any Exit.
+// fault reports a failure immediately. At the root it handles the failure, and other agents send it to the parent.
 func (c *Core) fault(f wire.Fault) {
 	if c.cfg.Root {
 		c.rootFault(f)
 		return
 	}
-	if c.repairs() && c.starts.readied && c.starts.ranks != unforked { // the nodes have their final numbers
+	if c.repairs() && c.starts.readied && c.starts.ranks != unforked { // the nodes have their final indices
 		c.ownReport(f, false)
 		return
 	}

@@ -88,8 +88,8 @@ func (c *Core) recoverRoot(e recovery.Effect) {
 	}
 }
 
-// raise performs the effect recovery.Raise: it applies a floor to connections, collectives and look-ups, and sends it
-// to the ranks of this node and to the children.
+// raise performs the effect recovery.Raise. The Floor m announces a restart of ranks. raise applies it to connections,
+// collectives and look-ups, and sends it to the ranks of this node and to the children.
 func (c *Core) raise(m wire.Floor) {
 	for rank := range c.below.Own.All() {
 		if rank >= m.First && uint32(rank-m.First) < m.Count {
@@ -130,7 +130,7 @@ func (c *Core) endForked() {
 	}
 }
 
-// childRests handles a Rest from a child. It says that no rank of the child's subtree runs.
+// childRests handles the message m from a child, which means that no rank of the child's subtree runs.
 func (c *Core) childRests(l Link, m wire.Rest) {
 	if m.Serial != c.recovery.Floor() {
 		return // the child sent m before it received the newest floor, so its ranks may have been restarted since
@@ -180,8 +180,8 @@ func (c *Core) nodesSwept() bool {
 	return c.recovery.Swept()
 }
 
-// jobSwept sends the result of a sweep of this node to the root that has started this agent for it. This agent then
-// ends.
+// jobSwept sends the result of a sweep of this node to the root. Then this agent ends, because the root has started it
+// only for the sweep. A sweep ends processes that the job has left behind.
 func (c *Core) jobSwept(ev JobSwept) {
 	c.send(Up, wire.Swept{Killed: ev.Killed, Left: nameLeft(ev.Left)})
 	c.become(done)

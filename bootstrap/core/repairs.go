@@ -51,18 +51,18 @@ type repairing struct {
 	over      bool          // this agent waits only for its children, which have been ordered to end
 	overBy    time.Duration // time at which that wait ends
 
-	sent       recovery.Sent[chunk]          // output sent to the parent that the parent has not granted yet
-	streams    recovery.Streams              // positions of received output at the root, of own output elsewhere
+	sent       recovery.Sent[chunk]          // output sent to the parent for which no Grant has come yet
+	streams    recovery.Streams              // positions of output: received at the root, of this node elsewhere
 	reports    recovery.Reports[wire.Report] // reports of failures, see recovery.Reports
-	signals    recovery.Signals              // signals that have arrived
+	signals    recovery.Signals              // signals for the ranks that have arrived
 	input      recovery.Input[wire.Stdin]    // last frames of standard input that were forwarded
 	inputs     uint32                        // number of Stdin frames received; wire.NoInput if number is not 0
 	asked      recovery.Asked                // questions of the subtree's ranks to the root
-	floors     []wire.Floor                  // all that were sent to children, in order
-	respawns   []wire.Respawn                // all that were sent to children, in order
+	floors     []wire.Floor                  // all Floors that were sent to children, in order
+	respawns   []wire.Respawn                // all Respawns that were sent to children, in order
 	respawn    uint32                        // serial number of the newest Respawn from the parent
-	respawned  []wire.Respawned              // all that were sent to the parent, in order
-	membership *wire.Membership              // newest message sent to the children; nil before the first
+	respawned  []wire.Respawned              // all Respawned messages that were sent to the parent, in order
+	membership *wire.Membership              // newest Membership sent to the children; nil before the first
 	failed     rankwire.SlotSpans            // failed ranks that were reported to the parent
 	number     uint32                        // number of the Replace that started this agent; 0 means none
 	refused    bool                          // this agent has reported that its ranks use PMI; see spokePMI
@@ -258,8 +258,8 @@ func (c *Core) resumed(m wire.Resume) {
 	c.tellRecovery(recovery.Relinked{})
 }
 
-// outputAgain queues the output that the old parent has not granted before the output that was not sent yet. credit is
-// the number of bytes that the new parent accepts.
+// outputAgain puts the output for which the old parent has sent no Grant at the head of the queue, so that it is sent
+// to the new parent first. credit is the number of bytes that the new parent accepts.
 func (c *Core) outputAgain(credit int) {
 	f := &c.flow
 	if f.discarding {
@@ -272,8 +272,9 @@ func (c *Core) outputAgain(credit int) {
 	f.queue, f.head, f.credit = append(queue, f.queue[f.head:]...), 0, credit
 }
 
-// keepSent retains output that was sent to the parent until the parent grants it. Its source may send more: a child
-// when the output is granted, a rank of this node at once. keepSent returns false if it does not retain the output.
+// keepSent retains the output k, which was sent to the parent, until the parent confirms it with a Grant. A child that
+// has sent the output gets new credit only then. A rank of this node may continue at once. keepSent returns false if
+// it does not retain the output.
 func (c *Core) keepSent(k chunk) (kept bool) {
 	if !c.repairs() || c.cfg.Root || c.flow.discarding {
 		return false
@@ -295,8 +296,8 @@ func (c *Core) granted(n int) {
 	}
 }
 
-// place returns the position of the next n bytes of a stream, as described at recovery.Streams. It returns 0 if the job
-// does not repair its tree.
+// place returns the position of the next n bytes in an output stream of a rank, as described at recovery.Streams. It
+// returns 0 if the job does not repair its tree.
 func (c *Core) place(rank job.Slot, stream uint8, n int) uint64 {
 	if !c.repairs() {
 		return 0

@@ -13,9 +13,9 @@ const (
 	// launchSettle is how long the root waits, after the first session that
 	// failed, for others that fail too, so that one table names them all.
 	launchSettle = time.Second
-	// deafAfter is how long output that nobody takes may hold up an interrupt.
+	// deafAfter is the maximum time for which output that is not read may delay the end of the job after an interrupt.
 	deafAfter = 500 * time.Millisecond
-	// maxFaults bounds what the root keeps of a job that fails everywhere.
+	// maxFaults is the maximum number of failures that the root retains.
 	maxFaults = 4096
 )
 
@@ -65,13 +65,13 @@ func (c *Core) rootFault(f wire.Fault) {
 		f.Cause = recovery.Joined(f.Cause, recovery.UsesPMI)
 	}
 	w := weightOf(f)
-	f.Awaited = f.Awaited && !c.cfg.Policy.KillOnBad // otherwise it changes nothing
+	f.Awaited = f.Awaited && !c.cfg.Policy.KillOnBad // with KillOnBad the job ends in any case
 	c.blame(f, w)
 	switch f.What {
 	case wire.FaultRank:
 		if f.Awaited && c.root.out.Fault != f && c.stage != ending {
 			c.reportBlame()
-			c.do(Report{f}) // not the first failure, but why the job ends
+			c.do(Report{f}) // f is not the first failure, but the reason for the end of the job
 		}
 		if (c.cfg.Policy.KillOnBad || f.Awaited) && !f.Excused {
 			c.endAll(sigTerm)
@@ -92,8 +92,8 @@ func (c *Core) rootFault(f wire.Fault) {
 	}
 }
 
-// fallback notes a node that could be reached from elsewhere only. The user is told
-// of the first one.
+// fallback records a node to which only another agent than its parent could open a session. It tells the user only of
+// the first such node.
 func (c *Core) fallback(f wire.Fault) {
 	o := &c.root.out
 	if len(o.Fallbacks) == 0 {
@@ -207,7 +207,7 @@ func (c *Core) sinkFailed(ev SinkFailed) {
 // rootReady ends the launch.
 func (c *Core) rootReady() {
 	if c.root.settleAt > 0 {
-		c.endAll(sigTerm) // every session has been heard of: no need to wait for settleAt
+		c.endAll(sigTerm) // the result of every session is known, so waiting until settleAt is unnecessary
 		return
 	}
 	if c.job.Launch.StartBarrier {
@@ -219,7 +219,7 @@ func (c *Core) rootReady() {
 	c.do(Report{LaunchDone{Agents: c.starts.up, Times: slices.Collect(nodes), Missing: missing, Spares: c.recovery.Members().Replaced}})
 }
 
-// progress tells the user how far a launch is. The root counts what it hears anyway.
+// progress reports to the user how many nodes have been launched, after the child k of the root has settled.
 func (c *Core) progress(k *branch) {
 	if c.cfg.Root && c.stage == launching {
 		c.root.settled += k.part.Len()
@@ -279,7 +279,7 @@ func (c *Core) rootExit() {
 
 func (c *Core) rootDone() {
 	o := &c.root.out
-	if !o.AllStarted { // else they are no part of the job
+	if !o.AllStarted { // if all have started, the dropped nodes are not part of the job
 		m := c.recovery.Members()
 		for _, node := range m.Dropped {
 			at := int(node - m.All.First)

@@ -143,8 +143,8 @@ type Core struct {
 // starts is the progress of the launch of this subtree.
 type starts struct {
 	next         int    // index of the first child whose session was not requested yet
-	inFlight     int    // number of children whose session takes a slot of the window
-	reported     int    // children that the launch does not wait for: they are ready or have ended
+	inFlight     int    // number of children whose session is being opened, which the window limits
+	reported     int    // number of children that are ready or have ended, for which the launch does not wait
 	up           uint32 // agents of the subtree that are up, this one included
 	failed       uint32 // nodes of the subtree that were not started
 	readied      bool   // the launch of this subtree is complete, which was reported to the parent
@@ -155,8 +155,8 @@ type starts struct {
 
 // clock is the agent's view of time.
 type clock struct {
-	up        life
-	linked    bool          // this agent has a link to its parent
+	up        life          // signs of life on the link to the parent
+	linked    bool          // this agent has a link to its parent, from which it accepts messages
 	next      time.Duration // time at which the timer expires; 0 means no timer
 	stopped   bool          // the job is stopped, so an agent that is silent is not considered lost
 	stoppedAt time.Duration // time of the last stop
@@ -167,9 +167,9 @@ type clock struct {
 // life records signs of life on one link, by which a lost neighbour is detected.
 type life struct {
 	received, sent time.Duration // times of the last message in each direction
-	asked          bool          // a Probe is unanswered
-	acked          uint64        // Acked of the last Probed
-	stuck          time.Duration // time of the first Probed in a row with waiting data and no progress; 0 means none
+	asked          bool          // the driver has not answered the last Probe yet
+	acked          uint64        // field Acked of the last Probed event
+	stuck          time.Duration // time of the Probed event since which data has waited; 0 means none
 }
 
 // ranks is the core's state of the ranks of this node.
@@ -178,7 +178,7 @@ type ranks struct {
 	index    job.NodeIndex
 	ends     []job.StatusRun // how ranks have ended, in the order of their ends
 	reported weight          // weight of the heaviest failure of a rank that was reported to the parent
-	awaited  bool            // a failure of a rank for which its peers wait was reported; it ends the job
+	awaited  bool            // a failure of a rank for which other ranks wait was reported, which ends the job
 	fate     fate
 	stopAt   time.Duration // time at which the ranks get SIGSTOP, after they were sent SIGTSTP; 0 means never
 	locals   []local       // one for each rank of this node, in the order of slots
@@ -186,9 +186,9 @@ type ranks struct {
 
 // local records which messages the newest program of a rank has sent.
 type local struct {
-	tallied bool          // it has sent its Tally, which counts only once
-	notices int           // number of Notices, of which only the first few are shown
-	aborted bool          // it has sent Abort
+	tallied bool          // the program has sent its Tally, of which only the first one is counted
+	notices int           // number of Notices that the program has sent; only the first maxNotices are shown
+	aborted bool          // the program has sent Abort
 	waits   time.Duration // time at which the rank joined its last collective
 }
 
@@ -218,8 +218,8 @@ type chunk struct {
 type input struct {
 	queue    []wire.Stdin
 	children []Link           // children with readers
-	own      map[job.Slot]int // readers of this node, with the bytes that each can accept
-	owed     int              // bytes passed on for which the source was not allowed to send more yet
+	own      map[job.Slot]int // ranks of this node that read input, with the bytes that each can accept
+	owed     int              // bytes that were passed on, but for which the source has no new credit yet
 	eof      bool             // the end of input was passed on
 	room     int              // bytes that the parent may still send
 	over     bool             // the end of input has come from the parent
@@ -228,7 +228,7 @@ type input struct {
 // finish is the state of the end of this subtree.
 type finish struct {
 	killAt        time.Duration // time at which ranks are killed; 0 unless the job ends
-	killed        bool
+	killed        bool          // the ranks of this node were killed
 	giveUpAt      time.Duration // time at which the wait for reports of children ends
 	leaveAt       time.Duration // time at which this agent leaves because of the signal leaveBy; 0 means never
 	leaveBy       uint8         // number of this signal
@@ -252,8 +252,8 @@ type root struct {
 	stop      stopState
 	stopBy    time.Duration // time at which the wait for children to confirm a stop ends
 	offspring offspring
-	settled   int    // Nodes of the last Progress
-	told      []told // recent reports, of which there is at most one for each node
+	settled   int    // number of nodes in the last Progress report
+	told      []told // agents that were told to end recently, with at most one entry for each node
 	asking    asking
 	growing   growing
 }

@@ -21,7 +21,7 @@ func (c *Core) Step(now time.Duration, ev Event) []Effect {
 		return nil
 	}
 	if f, ok := ev.(Frame); ok {
-		c.life(f.From).received = c.now // set here, because apply may delay the frame
+		c.life(f.From).received = c.now // the time of arrival counts even if apply delays the frame
 	}
 	c.apply(ev)
 	c.settle()
@@ -152,11 +152,11 @@ func (c *Core) apply(ev Event) {
 	}
 }
 
-// frame applies the message m of a neighbour. If m is invalid, the link is closed.
+// frame handles the message m, which the parent or a child has sent. If m is invalid, frame closes the link.
 func (c *Core) frame(from Link, m frame.Message) {
 	if from == Up {
 		if !c.clock.linked {
-			return // frames of a parent that was given up are ignored
+			return // this agent has closed its link to the parent
 		}
 		if lie := c.parentLies(m); lie != "" {
 			c.distrust(Up, m, lie)
@@ -167,7 +167,7 @@ func (c *Core) frame(from Link, m frame.Message) {
 	}
 	k := &c.children[from]
 	if !k.In(child.Heard) {
-		return // frames of a child that was given up are ignored
+		return // this agent does not wait for this child any more
 	}
 	if c.repeatedUp(from, m) {
 		return
@@ -259,7 +259,7 @@ func (c *Core) frame(from Link, m frame.Message) {
 	}
 }
 
-// settle continues the operations for which the conditions may have been met by the last event.
+// settle continues each operation that has been waiting for a condition, if the last event has met this condition.
 func (c *Core) settle() {
 	if c.stage == idle {
 		return

@@ -7,15 +7,14 @@ import (
 )
 
 const (
-	// stopGrace is the time that programs have to act upon SIGTSTP, which they can
-	// catch, before SIGSTOP, which they cannot.
+	// stopGrace is the time from SIGTSTP, which programs can catch, to SIGSTOP, which they cannot catch.
 	stopGrace = time.Second
-	// holdPatience is how long the root waits for its children to confirm. One that
-	// has not done so by then has been silent for long enough to be suspected.
+	// holdPatience is the maximum time that the root waits for its children to confirm a stop. A child that has not
+	// confirmed it by then has been silent for so long that it may be lost.
 	holdPatience = hostTimeout
 )
 
-// stop is what the root does about its terminal's request.
+// stop handles a SIGTSTP that the root has received from its terminal. See stopState.
 func (c *Core) stop() {
 	r := &c.root
 	switch c.stage {
@@ -23,16 +22,16 @@ func (c *Core) stop() {
 		r.stop = stopRequested
 	case running:
 		if c.clock.stopped {
-			return // it is stopping, or is about to hear that it goes on
+			return // the job is stopped already, and the root waits for children to confirm this or for SIGCONT
 		}
 		c.passSignal(sigTstp)
 		r.stop, r.stopBy = stopAsked, c.now+holdPatience
 	default:
-		r.stop = stopAsked // nothing is held: what is left of the job ends meanwhile
+		r.stop = stopAsked // only the root is suspended; the rest of the job continues to end
 	}
 }
 
-// checkStop suspends the root when its children hold the job.
+// checkStop suspends the root when its children have confirmed the stop, or holdPatience has passed.
 func (c *Core) checkStop() {
 	r := &c.root
 	if r.stop == stopRequested && c.stage >= running {
@@ -51,7 +50,7 @@ func (c *Core) checkStop() {
 	c.do(Suspend{})
 }
 
-// hold stops this node's ranks.
+// hold begins a stop of the job on this node: it sends SIGTSTP to the ranks, and SIGSTOP after stopGrace.
 func (c *Core) hold() {
 	if c.stage == ending {
 		return
@@ -65,7 +64,7 @@ func (c *Core) hold() {
 	}
 }
 
-// checkHold stops what has not stopped by itself.
+// checkHold sends SIGSTOP to the ranks of this node if stopGrace has passed since SIGTSTP.
 func (c *Core) checkHold() {
 	switch at := c.ranks.stopAt; {
 	case at == 0:
@@ -77,8 +76,8 @@ func (c *Core) checkHold() {
 	}
 }
 
-// resume lets this node's ranks go on. What nobody heard meanwhile is
-// nobody's fault, and the ranks that -W waits for could not end.
+// resume continues the ranks of this node after a stop. Neighbours are not considered lost because they were silent
+// during the stop. The time limit of -W is extended by the duration of the stop.
 func (c *Core) resume() {
 	if w := &c.root.waitAt; c.clock.stopped && *w > 0 {
 		*w += c.now - c.clock.stoppedAt
@@ -91,7 +90,7 @@ func (c *Core) resume() {
 	}
 }
 
-// unhold ends a hold, and forgets what the terminal asked for.
+// unhold records that the job is not stopped any more, and cancels a pending request to stop it.
 func (c *Core) unhold() {
 	c.clock.stopped, c.ranks.stopAt, c.root.stop = false, 0, stopNone
 }

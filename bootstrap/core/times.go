@@ -8,21 +8,20 @@ import (
 	"ibrun/internal/job"
 )
 
-// times is what an agent records of its launch, from when it got its Launch.
-// The root records its own sessions in any case, since that costs no message;
-// all others only if the job is timed.
+// times contains the times that an agent has recorded during the launch, relative to the arrival of its Launch. The
+// root always records its sessions, because that needs no message. Other agents record only if the job is timed.
 type times struct {
-	on    bool
-	began time.Duration
-	own   *job.NodeTimes // nil at the root, and at other agents if the job is not timed
+	on    bool           // times are recorded
+	began time.Duration  // time at which this agent got its Launch
+	own   *job.NodeTimes // times of this node; nil at the root, and at other agents if the job is not timed
 }
 
-// childTimes is what is known of the launch of a child and of those below it.
+// childTimes contains the known times of the launch of a child and of the agents below it.
 type childTimes struct {
-	head    job.NodeTimes
-	below   wire.Timings  // as the child has sent them, itself first; nothing: not yet
-	by, err time.Duration // what they are to be moved by, and how far off they are besides
-	missing uint32
+	head    job.NodeTimes // times of the child's session, as recorded by this agent
+	below   wire.Timings  // times that the child has sent, with its own first; empty before that
+	by, err time.Duration // offset from the child's times to those of this agent, and its maximum error
+	missing uint32        // number of nodes below the child whose times did not fit into its message
 }
 
 // newTimes returns the times of an agent that runs on the node first and got its Launch at the time now. If on is
@@ -37,14 +36,14 @@ func newTimes(on, root bool, now time.Duration, first job.NodeIndex) times {
 	return t
 }
 
-// markOwn notes a moment of this node.
+// markOwn records now as the time of the moment m of this node.
 func (t *times) markOwn(m job.Moment, now time.Duration) {
 	if t.own != nil {
 		t.own.Mark(m, now-t.began)
 	}
 }
 
-// markChild notes a moment of a child's session.
+// markChild records now as the time of the moment m of the session to the child k.
 func (t *times) markChild(k *branch, m job.Moment, now time.Duration) {
 	if !t.on {
 		return
@@ -68,7 +67,8 @@ func (t *childTimes) take(now time.Duration, m wire.Times) {
 	t.by, t.below, t.missing = sent+t.err, m.Nodes, m.Missing
 }
 
-// nodes are the times of a child and those below it.
+// nodes yields the times of a child and of the agents below it, relative to this agent's Launch. It returns false if
+// yield has returned false.
 func (t *childTimes) nodes(yield func(job.NodeTimes) bool) bool {
 	head := true
 	for n := range t.below.All() {

@@ -10,16 +10,17 @@ import (
 	"ibrun/internal/job"
 )
 
-// maxLeft bounds how many processes one Notice names.
+// maxLeft is the maximum number of processes that one Notice names.
 const maxLeft = 8
 
-// killRanks comes when the grace is over.
+// killRanks kills the ranks of this node. The driver may wait for their end during two thirds of the time between
+// finish.killAt and finish.giveUpAt.
 func (c *Core) killRanks() {
 	c.do(KillRanks{((c.finish.giveUpAt - c.finish.killAt) * 2 / 3).Round(time.Millisecond)})
 }
 
-// outlived takes in what has not died of SIGKILL. Nobody can end it, so nobody
-// waits for it: the user is told, and its ranks count as lost.
+// outlived handles processes of this node that have survived SIGKILL. It reports them to the user. All ranks of this
+// node that have not exited are recorded as lost, and this agent does not wait for them any longer.
 func (c *Core) outlived(left []Unkillable) {
 	if len(left) == 0 {
 		return

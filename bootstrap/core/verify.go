@@ -144,8 +144,8 @@ func belong(spans rankwire.SlotSpans, limit uint32) bool {
 	return uint32(end) <= limit
 }
 
-// timesLie looks for nodes that are not the child's, or come twice, or before
-// their parent.
+// timesLie returns the reason that m is invalid, or "". Each node in m must be in the subtree of the child k, must
+// occur once, and must follow its parent.
 func (k *branch) timesLie(timed bool, m wire.Times) string {
 	if !k.In(child.Launching) || !timed || k.times == nil || k.times.below.Len() > 0 {
 		return "that nobody wants"
@@ -274,8 +274,8 @@ func (c *Core) parentLies(m frame.Message) (lie string) {
 	return ""
 }
 
-// fenceLies says what of a fence that others have passed cannot be. It may have failed for this
-// subtree alone, or been passed while none of its ranks took part.
+// fenceLies returns the reason that a message about a completed fence is invalid, or "". A fence cannot be complete
+// elsewhere before it has completed or failed in this subtree, unless no rank of this subtree takes part in it.
 func (c *Core) fenceLies(fence uint32) string {
 	return lieIf(c.starts.ranks != unforked && c.collectives.MayJoin() && fence > c.collectives.Over(), "for a fence that is not over")
 }

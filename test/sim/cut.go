@@ -7,7 +7,7 @@ import (
 	"ibrun/bootstrap/core"
 )
 
-// state is what the network does on the link between an agent and its parent.
+// state is the state of the link between an agent and its parent: up to the parent, and down to the agent.
 type state struct{ up, down direction }
 
 // direction is the state of one direction of a link.
@@ -16,7 +16,7 @@ type direction struct {
 	cut  time.Duration // time until which no data arrives in this direction
 }
 
-// Forever is the length of a cut that does not heal.
+// Forever is the duration of a cut after which the link is never restored.
 const Forever = time.Duration(math.MaxInt64)
 
 // arrival is when what is sent now over the link above an agent arrives, if it ever does. TCP

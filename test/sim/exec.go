@@ -10,17 +10,17 @@ import (
 	"ibrun/internal/job"
 )
 
-// Exec lets a caller start daemons, now.
+// Exec delivers the order of a caller to start daemons to the root, at the present time.
 func (w *World) Exec(order flow.DaemonsAsked) { w.deliver(event{to: w.root, ev: order}) }
 
-// Session lets a tool start members, now.
+// Session delivers the order of a tool to start the members of a session to the root, at the present time.
 func (w *World) Session(order flow.SessionAsked) { w.deliver(event{to: w.root, ev: order}) }
 
-// daemon is one that runs on a node.
+// daemon identifies a daemon that runs on a node, by the ID of its order and its number in the order.
 type daemon struct{ id, number uint32 }
 
-// daemons starts those of a node. They end at once, or when Config.Daemon says so: every thousandth
-// by exit code 7.
+// daemons starts the daemons of the order e on the node of a. They exit at once, or after the time that Config.Daemon
+// returns. Every thousandth daemon exits with code 7.
 func (w *World) daemons(a *agent, e flow.StartDaemons) {
 	numbers := []uint32{e.Number}
 	if e.Count > 0 {
@@ -61,7 +61,7 @@ func (w *World) daemonExited(a *agent, d daemon, s job.Status) {
 	}
 }
 
-// killDaemons ends those of some orders.
+// killDaemons ends the daemons of a for whose order which returns true.
 func (w *World) killDaemons(a *agent, which func(id uint32) bool) {
 	inOrder := func(x, y daemon) int { return cmp.Or(cmp.Compare(x.id, y.id), cmp.Compare(x.number, y.number)) }
 	for _, d := range slices.SortedFunc(maps.Keys(a.daemons), inOrder) {
@@ -71,7 +71,7 @@ func (w *World) killDaemons(a *agent, which func(id uint32) bool) {
 	}
 }
 
-// printed is output that a caller has got. It takes it some time later.
+// printed counts output that the root has passed to a caller. The caller confirms it one millisecond later.
 func (w *World) printed(e flow.DaemonsPrinted) {
 	w.Printed += len(e.Data)
 	w.post(time.Millisecond, w.root, flow.DaemonsTaken{ID: e.ID, N: uint32(len(e.Data))})

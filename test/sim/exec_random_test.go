@@ -19,7 +19,7 @@ type callers struct {
 	printed int
 }
 
-// callers lets some start daemons, most of them while things fail.
+// callers lets up to six callers start daemons at random times, most of them while faults happen.
 func (c *chaos) callers(seed uint64) *callers {
 	x := &callers{rng: rand.New(rand.NewPCG(seed, 10)), left: map[uint32]bool{}}
 	c.w.cfg.Daemon = func(node uint32, e flow.StartDaemons) time.Duration {
@@ -52,7 +52,7 @@ func (c *chaos) callers(seed uint64) *callers {
 	return x
 }
 
-// print lets a daemon print at some time.
+// print lets a daemon of the order e on the node print at a random time.
 func (x *callers) print(c *chaos, node uint32, e flow.StartDaemons) {
 	a, number := c.w.agents[node], e.Number
 	if e.PerRank {

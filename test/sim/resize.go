@@ -6,7 +6,7 @@ import (
 	"ibrun/internal/job"
 )
 
-// Resize lets a caller ask for another size of the job, now.
+// Resize delivers a caller's request to change the size of the job to the root, at the present time.
 func (w *World) Resize(ev core.ResizeAsked) { w.deliver(event{to: w.root, ev: ev}) }
 
 // Leave ends the ranks of the nodes [first, end) at once, with exit code 0.

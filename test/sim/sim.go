@@ -46,18 +46,18 @@ type Config struct {
 	// Give is what a node has for a bulk fetch; BulkFetched gets what all have given.
 	Give        func(node, fence uint32) []byte
 	BulkFetched func(node, fence uint32, values frame.Values)
-	// Mute says that a node does not answer questions.
+	// Mute reports whether a node does not answer questions.
 	Mute func(node uint32) bool
 	// Takes replaces Session. It returns the duration of opening a session,
 	// and whether the session opens. The root's own machine is host "root".
 	Takes func(parent, host string) (time.Duration, bool)
-	// Jitter is what a message may take beyond Hop; messages of one link keep their order.
+	// Jitter is the maximum delay of a message in addition to Hop. Messages of one link keep their order.
 	Jitter time.Duration
 	// Resumed is called when a rank of a node may print again.
 	Resumed func(node uint32, e core.Resume)
-	// Daemon is how long the daemons of an order run on a node; nil: they end at once.
+	// Daemon returns how long the daemons of an order run on a node. If Daemon is nil, they exit at once.
 	Daemon func(node uint32, e flow.StartDaemons) time.Duration
-	// ToMember gets what agents tell members of sessions.
+	// ToMember is called for each message from an agent to a member of a session.
 	ToMember func(node uint32, e flow.TellMember)
 	// Stepped is called after each step of an agent.
 	Stepped func(a *agent, ev core.Event, effects []core.Effect)
@@ -82,12 +82,12 @@ type World struct {
 	Bytes     map[frame.Kind]uint64
 	RootBytes map[frame.Kind]uint64
 	Reports   []any
-	Answers   []wire.Reply // that the root has got to what it was asked
+	Answers   []wire.Reply // answers that the root has received to its queries
 	Ends      []flow.DaemonsOver
 	Sessions  []flow.SessionOpened
-	Printed   int // bytes of daemons that callers have got
+	Printed   int // bytes of daemons' output that callers have received
 	Resizes   []core.ResizeTold
-	Ready     time.Duration // when the root knew that all ranks run; 0: it never did
+	Ready     time.Duration // time at which the root learned that all ranks run; 0 if it has not
 	Depth     int
 	// Spawned counts, by node, how often a node's ranks were started; Up is when the
 	// session to a host came up.
@@ -181,7 +181,7 @@ func (q *events) pop() event {
 // because the time of a check grows with the number of children.
 func (w *World) checks() bool { return w.cfg.Nodes.Len() <= 512 }
 
-// New makes a world in which nothing has happened yet.
+// New returns a world in which no event has happened yet.
 func New(cfg Config) *World {
 	w := &World{
 		cfg: cfg, agents: map[uint32]*agent{}, before: map[uint32][]*agent{}, rand: rand.New(rand.NewPCG(cfg.Seed, 1)),

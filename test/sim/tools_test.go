@@ -40,21 +40,21 @@ func newTools(t *testing.T, w *World) *tools {
 	return x
 }
 
-// open starts a session with a member on each node, or beside each rank.
+// open starts a session with one member for each node, or one for each rank. It returns the ID of the session.
 func (x *tools) open(perRank bool) uint32 {
 	x.asked++
 	x.Session(flow.SessionAsked{ID: x.asked, PerRank: perRank, Argv: []string{"member"}})
 	return x.asked
 }
 
-// exec starts a daemon on each node.
+// exec starts a daemon on each node, and returns the ID of the order.
 func (x *tools) exec() uint32 {
 	x.asked++
 	x.Exec(flow.DaemonsAsked{ID: x.asked, Argv: []string{"true"}})
 	return x.asked
 }
 
-// members are those of a session that run.
+// members returns the agents of the running members of a session, keyed by the number of the member.
 func (x *tools) members(id uint32) map[uint32]*agent {
 	all := map[uint32]*agent{}
 	for _, a := range x.agents {
@@ -91,7 +91,7 @@ func (x *tools) joined(id uint32, n int, trouble string) {
 	}
 }
 
-// answered is how an order has ended.
+// answered returns the result of the order id, which must have ended.
 func (x *tools) answered(id uint32) flow.DaemonsOver {
 	x.t.Helper()
 	for _, e := range x.Ends {
@@ -103,7 +103,7 @@ func (x *tools) answered(id uint32) flow.DaemonsOver {
 	return flow.DaemonsOver{}
 }
 
-// ran holds that an order ran on n nodes and was lost on others.
+// ran requires that the order id has run n daemons and has lost the given number of others.
 func (x *tools) ran(id uint32, n, lost int) {
 	x.t.Helper()
 	e := x.answered(id)

@@ -13,8 +13,8 @@ const (
 	RequestBulk BulkDo = iota // request the values of Fence from the parent; To is Up
 	CallBulk                  // request the values of the subtree of the child To
 	ReadBulk                  // read the values of this node, and pass them to ReadDone
-	SendBulk                  // put Values on the link To
-	DeliverBulk               // hand Values to this node
+	SendBulk                  // send Values over the link To
+	DeliverBulk               // pass Values to the driver of this node
 )
 
 // BulkEffect is an action that the core must perform for a bulk fetch. Fence is the number of the fetch.
@@ -29,15 +29,15 @@ type BulkEffect struct {
 // that have requested them. Bulk does not interpret the values. The driver of this node reads and stores them. The
 // number of a fetch is that of a fence, which all nodes have passed when the first of them sends a request.
 //
-//	request of this node or a child --> there already: served
-//	                                --> passed up, once; at the root: called for
-//	call, from the root down --> this node gives; all children have given or ended --> values up, once
-//	values, from the root down --> kept for later requests; to this node and the children that asked
+//	request of this node or a child --values known--> they are sent
+//	                                --otherwise--> one request to the parent; at the root: a call to the children
+//	call from the parent --this node has read its values, all children have answered or ended--> values to the parent
+//	values from the parent --> retained for later requests, sent to this node and the children that requested them
 //
 // A child that has ended sends no values. A subtree sends none if they are too large for one message. A node that
 // misses a value after a bulk fetch looks up this value individually.
 type Bulk struct {
-	Started uint64 // fetches, at the root
+	Started uint64 // number of fetches, counted at the root only
 	Called  uint32 // the newest fence that was called for
 
 	below     *subtree.Subtree
@@ -52,7 +52,7 @@ type Bulk struct {
 	out       []BulkEffect
 
 	Keeps bool         // retain the values that were sent last, to send them again to a new parent (bulkrepair.go)
-	kept  frame.Values // the values that were sent last
+	kept  frame.Values // values that were sent to the parent last
 }
 
 // bulkChild contains the numbers of the newest fetches of one child. 0 means none.
@@ -125,7 +125,7 @@ func (f *Bulk) call(fence uint32) {
 	f.check()
 }
 
-// ReadDone takes what this node has, which is kept until it is passed on; nothing: it has nothing.
+// ReadDone handles the values of this node, which Bulk retains until it sends them. They are empty if the node has none.
 func (f *Bulk) ReadDone(fence uint32, value []byte) []BulkEffect {
 	if fence == f.Called && !f.answered {
 		f.answered = true

@@ -6,9 +6,9 @@
 // The window is the maximum number of sessions in flight, which are sessions that are being opened. See
 // docs/dev/decisions/0013-late-binding.md.
 //
-//	queue --window--> session --the agent answers--> agent
-//	queue --another agent answers and gets a share--> work queue of that agent --Steal--> queue
-//	session --failure--> session from the parent --failure--> dead, handled by the root
+//	queue --the window has room--> session in flight --it comes up--> agent
+//	queue --a new agent gets a share--> work queue of that agent --Steal--> queue
+//	session in flight --it fails--> session from the parent --it fails--> the root handles the dead node
 package queue
 
 import (
@@ -31,12 +31,12 @@ type Config struct {
 
 // Queue is the work queue and the window of one agent.
 type Queue struct {
-	Nodes  job.Parts // nodes without a session
+	Nodes  job.Parts // nodes for which no session has been started
 	Window int       // present window
 	Alone  bool      // children get no share, because nodes seem unable to reach each other
 
 	cfg      Config
-	cost     tree.Cost // cfg.Cost, with REM as measured once a remote session has come up
+	cost     tree.Cost // cfg.Cost; REM is the measured time of a session after the first remote one has come up
 	came     int       // sessions that have come up, including local ones
 	sessions int       // sessions that have come up over a remote shell
 	failed   int       // first sessions to a node that have failed
@@ -83,8 +83,8 @@ func (q *Queue) SessionUp(local bool, took, cpu time.Duration) {
 	}
 }
 
-// SessionFailed records that the first session to a node has failed. It reports whether this agent seems unable to
-// reach any node: at least two sessions have failed and none has come up.
+// SessionFailed records that the first session to a node has failed. It returns true if this agent seems unable to
+// reach any node, because at least two sessions have failed and none has come up.
 func (q *Queue) SessionFailed() (barren bool) {
 	q.failed++
 	return q.came == 0 && q.failed > 1

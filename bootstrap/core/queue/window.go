@@ -6,8 +6,8 @@ import (
 	"ibrun/bootstrap/tree"
 )
 
-// pace contains the measured cost of remote sessions on this agent's machine. The window is adapted to it, unless the
-// user has chosen the window.
+// pace contains measurements of remote sessions on this agent's machine. The window is adapted to them, unless the user
+// has chosen a constant window.
 type pace struct {
 	count int           // number of sessions measured
 	least time.Duration // shortest time of a session, which approximates that of a session on an idle machine

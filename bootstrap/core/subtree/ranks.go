@@ -6,7 +6,7 @@ import (
 	"ibrun/internal/job"
 )
 
-// Ranks are those of the agent's own node, which have slots in a row.
+// Ranks contains the ranks of the agent's own node. Their slots are consecutive.
 type Ranks struct {
 	Alive     uint32 // number of ranks that have not exited, including ranks that have not started yet
 	Undrained uint32 // number of ranks whose output has not been read completely
@@ -16,7 +16,7 @@ type Ranks struct {
 	left     bool
 }
 
-// Open takes count ranks from slot first on; none of them has run a program.
+// Open adds count ranks, in consecutive slots from first on. None of them has run a program.
 func (r *Ranks) Open(first job.Slot, count uint32) {
 	r.first, r.programs, r.Alive, r.Undrained = first, make([]Program, count), count, count
 }
@@ -24,10 +24,10 @@ func (r *Ranks) Open(first job.Slot, count uint32) {
 // Renumber gives the ranks slots from first on.
 func (r *Ranks) Renumber(first job.Slot) { r.first = first }
 
-// Drop forgets the ranks: they will not be started.
+// Drop removes all ranks, because they will not be started.
 func (r *Ranks) Drop() { r.programs, r.Alive, r.Undrained = nil, 0, 0 }
 
-// Leave records that the ranks are not of the job any more. They may still run.
+// Leave records that the ranks have left the job. They may still run.
 func (r *Ranks) Leave() { r.left = true }
 
 // Left reports whether they have left the job.
