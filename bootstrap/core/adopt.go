@@ -20,8 +20,8 @@ import (
 // slow. The agent waits for as long as that, and the time in which its loss was seen.
 const joinLeast = 4 * time.Second
 
-// joinAgain is the minimum lifetime of a link to an adopted child. If the link ends earlier, this agent opens no new
-// session to the child.
+// joinAgain is the minimum lifetime of a link that JoinChild has opened. If the link ends earlier, this agent does not
+// try to join the child again.
 const joinAgain = time.Second
 
 // rejoin opens a new session to the agent of a child whose link has ended, because the agent may still run. It adds a
@@ -120,8 +120,8 @@ func (c *Core) adoptBelow(from Link) {
 	}
 }
 
-// sendMissed sends an adopted child the messages that the child missed while it had no parent. m is the State that the
-// child has sent, which tells what it has received.
+// sendMissed sends child l, which has joined after a JoinChild, the messages that it missed while it had no parent. m
+// is the State that the child has sent. It says which messages the child has received.
 func (c *Core) sendMissed(l Link, m wire.State) {
 	k, r := &c.children[l], &c.repair
 	k.below = nil

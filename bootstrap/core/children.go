@@ -30,7 +30,7 @@ type branch struct {
 	held    uint32        // number of the newest job stop (SIGTSTP) that the child has confirmed
 	room    int           // bytes of Stdin that the child can still accept
 	credit  int           // bytes of Output that the child may still send
-	owed    int           // bytes of Output received from the child, for which no new credit was granted yet
+	owed    int           // bytes of the child's Output that were forwarded, but not granted again yet
 	times   *childTimes   // nil if no times are recorded
 
 	old    Link   // lost child that this child replaces, if this child is a successor
@@ -39,8 +39,8 @@ type branch struct {
 	// The following fields are used to repair the tree when the child is lost.
 	key     job.NodeIndex // index that the child's node had at its launch, by which its agent is found
 	below   []wire.Below  // children of the child, from its newest Below frames
-	linked  time.Duration // time at which this agent adopted the child; -joinAgain if it launched the child
-	loss    LinkLost      // loss of the link because of which this agent adopted the child
+	linked  time.Duration // time at which the child joined after a JoinChild; -joinAgain if this agent launched it
+	loss    LinkLost      // loss of an earlier link, because of which JoinChild was needed
 	heard   time.Duration // time of the last frame of the child before its loss
 	session time.Duration // time that opening the session to the child, or to the child's lost parent, took
 }

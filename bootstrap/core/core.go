@@ -37,7 +37,7 @@ type Config struct {
 	Path   string // address at which other agents reach this node; empty if unknown
 	Here   int    // in the root: index of the node that is this machine, or -1
 	Window int    // initial number of concurrent sessions if the job does not set one; 0 means tree.Window
-	Cores  int    // processors that sessions may use; 0 means that Window does not adapt
+	Cores  int    // processors that sessions may use; 0 keeps Window constant
 	Check  bool   // panic if an invariant does not hold; set by tests
 	Most   int    // maximum number of concurrent sessions; 0 means tree.MostWindow
 	Policy Policy // used by the root only

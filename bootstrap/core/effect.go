@@ -48,7 +48,7 @@ type Fork struct {
 	Job   *job.Job
 	Node  job.Node
 	Index job.NodeIndex
-	Start uint8  // number of the start, which all ranks have in common; 0 is the first start of the job
+	Start uint8  // number of the start, which all ranks have in common; 0 is the first start of the ranks
 	Op    uint32 // collectives with this number or a smaller one belong to earlier starts and have failed
 }
 

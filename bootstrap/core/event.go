@@ -95,19 +95,19 @@ type RankOutput struct {
 	Data   []byte
 }
 
-// RankExited says that the process of a rank of this node has ended. All messages of the rank were passed
-// to Step before.
+// RankExited says that the process of a rank of this node has ended. All messages of the rank were
+// passed to Step before.
 type RankExited struct {
 	Rank     job.Slot
 	Status   job.Status
-	Signaled bool   // this agent had sent the rank a signal because the job is ending
+	Signaled bool   // this agent had sent the rank a signal to end
 	Awaited  bool   // the rank has not finalized PMI, PMIx or Charm++, so other ranks may wait for it
-	PMI      bool   // it is a client of PMI, PMIx or Charm++
-	Handles  bool   // it has registered for PMIx events about the ends of ranks, so the job can continue without them
+	PMI      bool   // the rank is a client of PMI, PMIx or Charm++
+	Handles  bool   // the rank has registered for PMIx events about ranks that end, so the job can lose ranks
 	Cause    string // reason of the end, if more is known than Status; otherwise empty
 }
 
-// RankDrained says that all output of a rank that has ended has come as RankOutput.
+// RankDrained says that all output of a rank that has ended was passed to Step in RankOutput events.
 type RankDrained struct{ Rank job.Slot }
 
 // RankFenced answers a Fence. Left lists the processes of the rank that have survived SIGKILL.
@@ -119,8 +119,8 @@ type RankFenced struct {
 // NodeEmptied answers an EmptyNode. Left lists the processes that have survived SIGKILL.
 type NodeEmptied struct{ Left []Unkillable }
 
-// Respawned answers a Refork. If Code is 0, the rank runs. Otherwise it could not be started because of Cause, and Code
-// is as in ForkFailure.
+// Respawned answers a Refork. If Code is 0, the rank runs. Otherwise the rank could not be started because of Cause,
+// and Code is as in ForkFailure.
 type Respawned struct {
 	Rank  job.Slot
 	Code  uint8
@@ -143,7 +143,8 @@ type BulkRead struct {
 	Value []byte // values of this node; empty if it has none
 }
 
-// MPIFindings reports facts about the use of MPI on this node. Several of these events may come. Their findings add up.
+// MPIFindings reports facts about the use of MPI on this node. If several such events arrive, their
+// findings add up.
 type MPIFindings struct{ job.MPIFindings }
 
 // RankInputRead says that a rank of this node has read N bytes of its standard input.
@@ -189,7 +190,7 @@ type ReaperLost struct{}
 // node, to the agent or to its reaper.
 type EndRequested struct{ Signal uint8 }
 
-// Tick says that the time of the newest SetTimer has come.
+// Tick says that the time At of the newest SetTimer has been reached.
 type Tick struct{}
 
 // Probed answers a Probe. It has the state of the TCP connection of the link, as read from this machine's kernel.

@@ -6,8 +6,8 @@ import (
 )
 
 // Credit for output, in bytes. A child may send as many bytes as it has credit. The parent grants new credit when it
-// has forwarded the bytes. An agent therefore stores at most output.window bytes per child and one chunk per stream of its
-// own ranks.
+// has forwarded the bytes. An agent therefore stores at most output.window bytes per child and one chunk per stream of
+// its own ranks.
 const (
 	sinkWindow  = 1 << 20          // bytes in Write effects that the driver has not completed, in the root
 	creditTotal = 8 << 20          // sum of the credits of all children of an agent
