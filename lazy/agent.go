@@ -9,10 +9,11 @@ import (
 	"ibrun/lazy/peer"
 )
 
-// Answered handles the agent's answer to Resolver.AskBlock. rank and fresh are those of the question. encoded is the
-// encoded block; if there is none, failure is ErrEnded, ErrFailed or ErrRank. Answered resolves every waiting peer of
-// the node whose address the block has, and reports failure to the peer with the given rank. The remaining peers keep
-// waiting. Their questions are sent again, except fresh ones, which the agent still has to answer.
+// Answered handles the agent's answer to Resolver.AskBlock. rank and fresh are the arguments of that call. encoded is
+// an encoded fabric.Block; if there is none, failure is ErrEnded, ErrFailed or ErrRank. Answered passes the addresses
+// in the block to the peers that wait for them. If there is no block, it reports failure to the peer with the given
+// rank. The other peers of the node keep waiting. Answered calls AskBlock for them again, except for fresh
+// questions, which the agent still has to answer.
 func (t *Table) Answered(rank uint32, fresh bool, encoded []byte, failure error) {
 	t.fmu.Lock()
 	defer t.fmu.Unlock()
@@ -60,7 +61,7 @@ func (t *Table) Answered(rank uint32, fresh bool, encoded []byte, failure error)
 	}
 }
 
-// isNewer reports whether b contains an epoch of rank after a restart that this table does not know yet.
+// isNewer reports whether, according to b, rank was restarted more often than this table knows.
 func (t *Table) isNewer(b *fabric.Block, rank uint32) bool {
 	_, epoch, _ := b.Tuple(rank)
 	return job.StartOf(epoch) > t.start(rank)
@@ -78,8 +79,8 @@ func causeOf(failure error) peer.Cause {
 	return peer.Broken
 }
 
-// AnsweredSecondary handles the agent's answer to Resolver.AskSecondary. encoded is the encoded tuple of the second
-// address; if there is none, failure is ErrEnded, ErrFailed or ErrRank.
+// AnsweredSecondary handles the agent's answer to Resolver.AskSecondary. encoded is the encoded fabric.Tuple of the
+// second address of rank; if there is none, failure is ErrEnded, ErrFailed or ErrRank.
 func (t *Table) AnsweredSecondary(rank uint32, encoded []byte, failure error) {
 	t.fmu.Lock()
 	defer t.fmu.Unlock()
@@ -135,8 +136,8 @@ func (t *Table) Restarted(rank uint32, epoch uint16, known bool) {
 }
 
 // Resized sets a new layout, which has fewer or more nodes at its end. The state of all ranks that remain is kept.
-// Ranks that have left are forgotten, except for messages that wait to be received. start is the number of restarts of
-// ranks that are added. It is greater than 0 if earlier ranks have had the same slots.
+// Ranks that have left are forgotten, except for messages that wait to be received. start is the initial number of
+// restarts of the added ranks. It is greater than 0 if other ranks have used the same slots before.
 func (t *Table) Resized(l job.Layout, start uint8) {
 	t.fmu.Lock()
 	defer t.fmu.Unlock()
@@ -152,7 +153,7 @@ func (t *Table) Resized(l job.Layout, start uint8) {
 	}
 }
 
-// forget drops the state of all ranks that are not in the layout. The caller holds the lock of remote peers.
+// forget drops the state of all ranks that are not in the layout. The caller holds Table.fmu.
 func (t *Table) forget(l job.Layout) {
 	t.mu.Lock()
 	var left []*remotePeer
@@ -180,7 +181,7 @@ func (t *Table) forget(l job.Layout) {
 	t.openReady()
 }
 
-// discard drops the messages of a peer that wait to be received.
+// discard drops all queued messages from the peer with the slot from.
 func (b *inbox) discard(from uint32) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

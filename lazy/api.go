@@ -90,12 +90,12 @@ func (t *Table) sent(m []byte) {
 // *PeerError if messages to or from a running rank may be lost, because it did not answer for 30 s, its stream failed,
 // or no network reaches it; the error of the fabric if the fabric has failed; a *PeerError for each call of Failed; and
 // a *RestartError for each rank that was restarted. It returns the *RestartError before the first message from the
-// restarted rank, too. Lost messages are an error of Recv because the rank may wait for them forever, and this rank for
-// its reply.
+// restarted rank, too. Recv reports lost messages because both ranks could otherwise wait forever: the peer for the
+// message, and this rank for the reply.
 func (t *Table) Recv(ctx context.Context) (Message, error) { return t.in.take(ctx, 0, true) }
 
-// Failed records that a rank has failed in a job that continues after failures. One call of Recv that finds no message
-// returns a *PeerError about it.
+// Failed records that a rank has failed in a job that continues after failures. The next call of Recv that finds no
+// message returns a *PeerError about it.
 func (t *Table) Failed(rank uint32) { t.in.failed(t.about(rank, ErrFailed)) }
 
 // Acknowledge discards the failures that Failed has recorded and Recv has not returned yet.
@@ -179,7 +179,7 @@ func (t *Table) Tally() job.Tally {
 
 // Close closes all connections and the fabric. Blocked receives return ErrClosed, and blocked sends ErrClosed or a
 // *PeerError. Messages that have not been flushed may be lost. Close returns the errors of closing the fabrics. Later
-// calls return nil.
+// calls of Close return nil.
 func (t *Table) Close() error {
 	t.mu.Lock()
 	if t.closed {
@@ -205,8 +205,8 @@ func (t *Table) Close() error {
 	return err
 }
 
-// Restarts acknowledges all restarts: Send and Recv do not return errors for them any more. It drops the messages that
-// the restarted ranks have sent before.
+// Restarts acknowledges all restarts: Send and Recv do not return errors for them any more. It drops the queued
+// messages that these ranks sent before they were restarted.
 func (t *Table) Restarts() {
 	t.in.mu.Lock()
 	defer t.in.mu.Unlock()

@@ -46,8 +46,8 @@ func takeInOrder(ctx context.Context, t *testing.T, table *Table, me uint32, cou
 	}
 }
 
-// Messages of 16 KiB, the longest that a datagram connection carries, sent back to back: the sender
-// moves to a stream, once, and most messages go by it.
+// A sender of messages of the maximum length of datagram connections, without pauses, moves to a stream once. Most
+// messages are sent on the stream.
 func TestBulkMovesToAStream(t *testing.T) {
 	const count, size = 1000, peer.LongMessage - 12
 	for name, open := range fabrics() {

@@ -9,7 +9,7 @@ import (
 // bundleShare limits the messages that wait in a bundle: each fills at most 1/bundleShare of a packet.
 const bundleShare = 4
 
-// joins reports whether m can be added to the bundle or can start one. The caller holds the lock of remote peers.
+// joins reports whether m can be added to the bundle or can start one. The caller holds Table.fmu.
 func (f *remotePeer) joins(m []byte) bool {
 	most := f.peer.Packet()
 	return f.t.cfg.Bundle > 0 && len(m) <= most/bundleShare && len(f.bundle.body)+peer.BundledHead+len(m) <= most
@@ -63,7 +63,7 @@ func (f *remotePeer) bundleDue() {
 	f.unbundle()
 }
 
-// unbundle sends the bundle, if there is one. The caller holds the lock of remote peers.
+// unbundle sends the bundle, if there is one. The caller holds Table.fmu.
 func (f *remotePeer) unbundle() {
 	b := &f.bundle
 	if len(b.body) == 0 {

@@ -11,7 +11,7 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// bundled is two ranks of which the first aggregates.
+// bundled returns the tables of two ranks. The first one sends small messages in bundles.
 func bundled(t *testing.T, wait time.Duration, over string, limit Worth) (a, b *Table) {
 	w := newWorld(t, 2, 1, fabrics()[over])
 	w.config = func(c *Config) {
@@ -23,8 +23,7 @@ func bundled(t *testing.T, wait time.Duration, over string, limit Worth) (a, b *
 	return w.table(0), w.table(1)
 }
 
-// Small messages share packets, and overtake nothing that is sent between them: neither longer ones
-// nor those that go by a stream.
+// Small messages share packets. They arrive in order with longer messages and with messages on a stream.
 func TestBundles(t *testing.T) {
 	const count = 1000
 	size := func(_, n uint32) int {
@@ -55,7 +54,7 @@ func TestBundles(t *testing.T) {
 	}
 }
 
-// What waits when the pair moves to a stream goes before it.
+// Bundled messages that wait when the pair moves to a stream arrive before the messages on the stream.
 func TestBundleBeforeAMove(t *testing.T) {
 	a, b := bundled(t, time.Hour, "mem", worth(1))
 	ctx := within(t)
@@ -71,12 +70,11 @@ func TestBundleBeforeAMove(t *testing.T) {
 	}
 }
 
-// What waits goes in few packets. The memory of what was received is all taken back, so the window
-// stays open.
+// Bundled messages need few packets. The receiver acknowledges the bytes of all of them, so the window does not close.
 func TestBundlesShareAPacket(t *testing.T) {
 	a, b := bundled(t, time.Hour, "udp", Worth{})
 	ctx := within(t)
-	const count = 1000 // less than what moves a pair to a stream
+	const count = 1000 // too few to move the pair to a stream
 	for n := range uint32(count) {
 		require.NoError(t, a.Send(ctx, 1, payload(0, 1, n, 28)))
 	}
@@ -93,11 +91,11 @@ func TestBundlesShareAPacket(t *testing.T) {
 	require.Zero(t, f.peer.Untaken())
 }
 
-// A message waits no longer than it may.
+// A message waits in a bundle for at most Config.Bundle.
 func TestBundleIsDue(t *testing.T) {
 	a, b := bundled(t, time.Millisecond, "mem", Worth{})
 	ctx := within(t)
-	for range 3 { // the timer is set again
+	for range 3 { // the later messages start the timer again
 		require.NoError(t, a.Send(ctx, 1, []byte("small")))
 		m, err := b.Recv(ctx)
 		require.NoError(t, err)
@@ -105,7 +103,7 @@ func TestBundleIsDue(t *testing.T) {
 	}
 }
 
-// What waits for a rank that was restarted is lost, as is what was on its way.
+// Messages that wait in a bundle are lost if the peer is restarted, like unacknowledged messages.
 func TestBundleForAnOldStart(t *testing.T) {
 	w, floor, again := restarting(t, false)
 	a := w.table(0)

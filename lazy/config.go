@@ -25,14 +25,14 @@ type Resolver interface {
 	AskPair(rank uint32) error
 }
 
-// Worth says how much data moves a pair of ranks from datagrams to a stream.
+// Worth determines after how much data a pair of ranks switches from datagrams to a stream.
 type Worth = peer.Worth
 
 // Config contains the parameters of a Table.
 type Config struct {
 	Rank     uint32     // slot of this rank
 	Epoch    uint16     // epoch of this rank (job.Epoch)
-	Floor    uint16     // lowest valid epoch of all ranks after a common restart; 0 before the first one
+	Floor    uint16     // lowest valid epoch of all ranks after all were restarted together; 0 before that
 	Least    uint16     // minimum epoch of peers that run the same program as this rank; 0 means any epoch
 	Layout   job.Layout // layout of the job when the table is created; Table.Resized changes it
 	Resolver Resolver
@@ -58,10 +58,10 @@ type Config struct {
 	Worth Worth
 	// Spin polls a stream before its reader sleeps.
 	Spin poll.Spinner
-	// Streams moves every pair of ranks on different nodes to a stream before its first message.
+	// If Streams is set, every pair of ranks on different nodes switches to a stream before its first message.
 	Streams bool
 	// Answer is the time that this node's agent took to answer, or 0 if it is not known. It is the first estimate
-	// of the time in which peers acknowledge packets, because a slow node slows down both.
+	// of the time that peers take to acknowledge packets, because both are slow on a busy node.
 	Answer time.Duration
 	// Restarts is set if failed ranks may be restarted, so that the failure of a peer is not final.
 	Restarts bool
@@ -69,11 +69,11 @@ type Config struct {
 	// 10 s.
 	Hold time.Duration
 	// Bundle is the maximum time that a small message to another node waits for more messages, which are then sent
-	// in the same packet. 0 disables this.
+	// in the same packet. 0 disables bundles.
 	Bundle time.Duration
 	// MaxLive is the maximum number of connections over the fabric. If there are more, the table closes the one
-	// that was used least recently when it is idle. 0 means 1,024. A fabric with a lower limit of streams lowers
-	// it.
+	// that was used least recently when it is idle. 0 means 1,024. The table lowers the limit if the fabric
+	// supports fewer streams.
 	MaxLive int
 
 	afterStep func(*peer.Peer) // in tests, checks a Peer after each of its steps

@@ -10,7 +10,7 @@ import (
 	"ibrun/internal/poll"
 )
 
-// streamDriver reads messages from a stream into an inbox. The goroutine of the stream reads or, in its place, a
+// streamDriver reads messages from a stream into an inbox. Either the goroutine that runs stream.receive reads, or a
 // receiver that waits for messages.
 type streamDriver struct {
 	s    *stream
@@ -22,7 +22,7 @@ type streamDriver struct {
 	mu    sync.Mutex // protects woken and the read deadline
 	woken bool       // Wake has set the read deadline
 
-	// The following fields belong to the owner of turn.
+	// Only the goroutine that holds turn uses the following fields.
 	r     *reader
 	batch [][]byte // buffer for the messages of one read
 	came  uint64   // number of messages read so far
@@ -30,7 +30,7 @@ type streamDriver struct {
 }
 
 // receive reads messages into the inbox until the stream ends. It returns the number of messages and the reason: io.EOF
-// if the stream has ended between two messages, or errEndMark if it may be used again later.
+// if the stream has ended between two messages, or errEndMark if the peer will send no more messages on it.
 func (s *stream) receive(from uint32, in *inbox, memory *bufferPool) (came uint64, err error) {
 	d := &streamDriver{s: s, from: from, in: in, turn: poll.NewTurn(), r: newReader(s.conn, memory)}
 	defer d.r.end()
@@ -88,7 +88,8 @@ func (d *streamDriver) Wake() {
 	_ = d.conn.SetReadDeadline(time.Unix(1, 0)) // fails if conn is closed, and then Drive returns, too
 }
 
-// slept removes the read deadline that Wake has set. A deadline that the fabric has set ends the stream.
+// slept handles an expired read deadline. If Wake has set the deadline, slept removes it and clears d.err. If the
+// fabric has set it, d.err stays set and ends the stream.
 func (d *streamDriver) slept() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -30,7 +30,7 @@ var (
 // data in time.
 var errSilent = errors.New("its node acknowledges nothing that is sent by the stream")
 
-// errMoved is the error of a stream that was aborted because its messages are sent in another way.
+// errMoved is the error of a stream that was aborted because its messages are sent over another network.
 var errMoved = errors.New("the pair goes by another network")
 
 // PeerError reports that a peer can no longer be reached.

@@ -203,8 +203,8 @@ func mixed(t *testing.T, secondary func(fabric.Sink) fabric.Fabric) *world {
 	return w.start()
 }
 
-// TestMixed: of four nodes two have InfiniBand. Everybody reaches everybody, whoever is first: over
-// InfiniBand where both have it, by datagrams and by streams.
+// TestMixed checks that all ranks of four nodes reach each other by datagrams and streams if only two nodes have
+// InfiniBand. A pair uses InfiniBand if both nodes have it.
 func TestMixed(t *testing.T) {
 	w := mixed(t, func(s fabric.Sink) fabric.Fabric {
 		f, err := overEthernet(s)

@@ -21,7 +21,7 @@ func (t *Table) Flush(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// hurry sends the bundle, and asks the peer for an acknowledgement that the peer may be delaying.
+// hurry sends the bundle, if there is one. It asks the peer to send a delayed acknowledgement at once.
 func (f *remotePeer) hurry() {
 	f.t.fmu.Lock()
 	defer f.t.fmu.Unlock()
@@ -30,7 +30,7 @@ func (f *remotePeer) hurry() {
 	}
 }
 
-// flush waits for its turn, and then like Flush for the messages to one peer.
+// flush waits until no other sender is at work, and then until all messages to f are acknowledged or written.
 func (f *remotePeer) flush(ctx context.Context) error {
 	if err := acquire(ctx, f.turn); err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 // MaxMessage is the maximum length of a message in bytes.
 const MaxMessage = 1<<31 - 1
 
-// endMark is written in place of the length in a head. It ends the messages of one direction of a stream.
+// endMark is written in place of the length in a head. No message follows it in that direction of the stream.
 const endMark = ^uint32(0)
 
 // errEndMark is returned by the reader of a stream at the end mark.
@@ -23,9 +23,10 @@ const (
 	alignedHead = 64
 )
 
-// headBytes returns the size in bytes of the head of a message: its length in four bytes, big-endian. For a longer
-// message, zeros follow up to the size of a cache line. The kernel copies at half the rate if the buffers of the kernel
-// and of the process have different offsets within a cache line (decision 0041).
+// headBytes returns the size in bytes of the head of a message. The head is the length of the message in four bytes,
+// big-endian. If the message is longer than smallMessage, zeros fill the head up to a cache line. The kernel copies at
+// half the rate if the buffers of the kernel and of the process have different offsets within a cache line (decision
+// 0041).
 func headBytes(size int) int {
 	if size <= smallMessage {
 		return shortHead

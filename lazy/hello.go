@@ -18,12 +18,11 @@ const helloKind = 15
 // helloTime is the maximum time in which the other side of a new stream has to prove its identity.
 const helloTime = 5 * time.Second
 
-// helloWaits is the number of equal parts of helloTime that receiveHello waits for, one after the other. If this
-// process was stopped for a long time, only the current part has expired when it continues. It can read what has
-// arrived meanwhile in the next part.
+// helloWaits is the number of waits of equal length into which receiveHello splits helloTime. If this process is
+// stopped for a long time, only the current wait expires. The next wait reads the hello that has arrived meanwhile.
 const helloWaits = 5
 
-// awaits reports whether the stream with the given token is still wanted. The caller holds the lock of remote peers.
+// awaits reports whether f still needs the stream with the given token. The caller holds Table.fmu.
 func (f *remotePeer) awaits(token peer.Token) bool {
 	return !f.t.stopped && !f.departed && f.peer.Awaits(token)
 }
@@ -36,7 +35,7 @@ const (
 )
 
 // connect dials the peer f and exchanges hellos with it. If the peer hangs up, connect dials again until ctx ends or
-// the stream is not wanted any more.
+// awaits returns false.
 func (t *Table) connect(
 	ctx context.Context, f *remotePeer, to fabric.Tuple, offer []byte, token peer.Token,
 ) (fabric.Stream, error) {
@@ -101,8 +100,8 @@ func (t *Table) receiveHello(s fabric.Stream) (fabric.Envelope, []byte, error) {
 	return e, body, err
 }
 
-// dialAddress returns the address to dial for the stream with the given token, on the network of the offer. It waits
-// until the address is known or the stream is not wanted any more.
+// dialAddress returns the address to dial for the stream with the given token, on the network that isSecond derives
+// from the token. It waits until the address is known or awaits returns false.
 func (f *remotePeer) dialAddress(ctx context.Context, token peer.Token) (to fabric.Tuple, err error) {
 	t := f.t
 	for {

@@ -13,7 +13,7 @@ import (
 // Message is a received message. From is the slot of the sender.
 type Message struct {
 	From uint32
-	Body []byte // owned by the receiver
+	Body []byte // the receiver may keep and change it
 }
 
 // driver reads messages from a fabric or a stream. A receiver that waits for messages can call Drive to read them in
@@ -44,11 +44,11 @@ type inbox struct {
 	driver  fabric.Driver      // reads the datagrams of the fabric; nil if no receiver may drive it
 	driving []drives           // receivers that are calling Drive
 	err     error              // reason that no more messages will arrive, or nil
-	alarms  []error            // errors that have not been returned to a receiver of messages of any rank yet
+	alarms  []error            // errors for the next calls of Recv that find no message
 
 	failures []error         // failures of ranks that were neither returned to a receiver nor acknowledged
 	restarts []*RestartError // restarts that have not been reported to the program yet
-	unheard  atomic.Int32    // len(restarts), which senders read without the lock
+	unheard  atomic.Int32    // len(restarts); senders read it without mu
 }
 
 // source holds the queued messages and the state of one peer.
@@ -81,15 +81,15 @@ type waiter struct {
 }
 
 // inboxLimit is the maximum number of bytes that one peer may have in the inbox. While it has more, its stream is not
-// read. A single longer message is accepted.
+// read. The last message that was read may exceed the limit.
 const inboxLimit = 4 << 20
 
-// newInbox returns an inbox for the rank own. start is the number of restarts of its peers.
+// newInbox returns an inbox for the rank with the slot own. start is the initial number of restarts of each peer.
 func newInbox(own uint32, start uint8) *inbox {
 	return &inbox{start: start, from: map[uint32]*source{own: {}}}
 }
 
-// source returns the source of a peer. The caller holds the lock.
+// source returns the source of a peer. The caller holds b.mu.
 func (b *inbox) source(from uint32) *source {
 	s := b.from[from]
 	if s == nil {
@@ -99,11 +99,11 @@ func (b *inbox) source(from uint32) *source {
 	return s
 }
 
-// put delivers a message that did not arrive as a datagram of the fabric. Start is the number of restarts of the sender
+// put delivers a message that did not arrive as a datagram of the fabric. The sender had been restarted start times
 // when it sent the message. If the sender has been restarted more often since, put drops the message.
 func (b *inbox) put(m Message, start uint8) { b.putAll(m.From, [][]byte{m.Body}, start, nil) }
 
-// byStream records that a message of a peer arrives, and whether it arrives by a stream. The caller holds the lock.
+// byStream records that a message of a peer arrives, and whether it arrives by a stream. The caller holds b.mu.
 func (b *inbox) byStream(from uint32, stream bool) {
 	s := b.source(from)
 	b.stream, s.stream, b.recent = stream, stream, s.driver
@@ -135,7 +135,7 @@ func (b *inbox) arrived(m Message) {
 	b.wakeDrivers(m.From, b.driver)
 }
 
-// add passes a message to a waiting receiver or adds it to the queue. The caller holds the lock.
+// add passes a message to a waiting receiver or adds it to the queue. The caller holds b.mu.
 func (b *inbox) add(m Message) {
 	s := b.source(m.From)
 	e := &entry{Message: m, start: s.start}
@@ -181,8 +181,8 @@ func (b *inbox) full(from uint32, done <-chan struct{}) {
 	b.mu.Unlock()
 }
 
-// take waits for a message from one peer, or from any. While it waits, it drives the fabric or a stream if no other
-// receiver does.
+// take waits for a message from the peer from, or from any peer if any is set. While it waits, it drives the fabric or
+// a stream if no other receiver does.
 func (b *inbox) take(ctx context.Context, from uint32, any bool) (Message, error) {
 	for {
 		b.mu.Lock()
@@ -217,8 +217,8 @@ func (b *inbox) take(ctx context.Context, from uint32, any bool) (Message, error
 	}
 }
 
-// drivenBy returns what a receiver should drive: the stream by which the last message arrived, or the fabric. A message
-// that arrives in another way costs a wake-up. turn is nil if there is nothing to drive.
+// drivenBy returns the driver that a receiver should use: that of the stream by which the last message arrived, or that
+// of the fabric. Both results are nil if there is no such driver.
 func (b *inbox) drivenBy(from uint32, any bool) (d driver, turn <-chan struct{}) {
 	stream := b.stream
 	d = b.recent
@@ -236,7 +236,7 @@ func (b *inbox) drivenBy(from uint32, any bool) (d driver, turn <-chan struct{})
 }
 
 // drive lets e.d read messages in this goroutine, which has its turn, until some have arrived or Wake is called. The
-// caller holds the lock, which drive releases.
+// caller holds b.mu, which drive releases.
 func (b *inbox) drive(ctx context.Context, e drives) {
 	b.driving = append(b.driving, e)
 	b.mu.Unlock()
@@ -267,7 +267,7 @@ func (b *inbox) readBy(from uint32, d driver) {
 }
 
 // wakeDrivers wakes the driving receivers that may be waiting for a message of a peer, so that they check the inbox
-// again. by is the driver that has read the message; its receiver returns anyway. The caller holds the lock.
+// again. by is the driver that has read the message; its receiver returns anyway. The caller holds b.mu.
 func (b *inbox) wakeDrivers(from uint32, by driver) {
 	for _, e := range b.driving {
 		if e.d != by && (e.any || e.from == from) {
@@ -277,10 +277,10 @@ func (b *inbox) wakeDrivers(from uint32, by driver) {
 }
 
 // wait waits until a message is passed to w, the turn of the driver becomes free, or ctx ends. If done is false, take
-// has to look again. The caller holds the lock, which wait releases.
+// has to look again. The caller holds b.mu, which wait releases.
 func (b *inbox) wait(ctx context.Context, w *waiter) (m Message, done bool, err error) {
 	b.waiting = append(b.waiting, w)
-	d, turn := b.drivenBy(w.from, w.any) // a fabric that opens later has its own goroutine
+	d, turn := b.drivenBy(w.from, w.any) // if the fabric opens later, its own goroutine reads
 	b.mu.Unlock()
 	if turn != nil {
 		d.Turn().Want()
@@ -307,7 +307,7 @@ func (b *inbox) wait(ctx context.Context, w *waiter) (m Message, done bool, err 
 }
 
 // over returns the error that a receiver must get instead of waiting, or nil. It returns each alarm, failure and
-// restart once. The caller holds the lock.
+// restart once. The caller holds b.mu.
 func (b *inbox) over(from uint32, any bool) (err error) {
 	switch {
 	case b.err != nil:
@@ -338,7 +338,7 @@ func (b *inbox) leave(w *waiter) bool {
 }
 
 // oldest returns the oldest message of one peer, or of any, and its source. The message is nil if none is queued. The
-// caller holds the lock.
+// caller holds b.mu.
 func (b *inbox) oldest(from uint32, any bool) (*entry, *source) {
 	if any {
 		if b.first == nil {
@@ -353,7 +353,7 @@ func (b *inbox) oldest(from uint32, any bool) (*entry, *source) {
 	return s.queue[0], s
 }
 
-// remove removes the oldest entry of a peer. The caller holds the lock.
+// remove removes the oldest entry of a peer. The caller holds b.mu.
 func (b *inbox) remove(e *entry, s *source) {
 	s.queue[0] = nil
 	if s.queue = s.queue[1:]; len(s.queue) == 0 {
@@ -376,7 +376,7 @@ func (b *inbox) remove(e *entry, s *source) {
 	}
 }
 
-// received reports that the program has received a message, unless the peer was restarted after it sent the message.
+// received calls s.taken for the received message e, unless the peer was restarted after it sent e.
 func (s *source) received(e *entry) {
 	if s.taken != nil && e.start == s.start {
 		s.taken(len(e.Body))
@@ -384,7 +384,7 @@ func (s *source) received(e *entry) {
 }
 
 // news returns the index in b.restarts of the restart of a peer, or -1 if no restart of it is unreported. The caller
-// holds the lock.
+// holds b.mu.
 func (b *inbox) news(from uint32) int {
 	s := b.from[from]
 	if s == nil || s.news == nil {
@@ -393,8 +393,8 @@ func (b *inbox) news(from uint32) int {
 	return slices.Index(b.restarts, s.news)
 }
 
-// claim removes a restart from the list, because it is being reported, and drops the messages that the peer has sent
-// before the restart. The caller holds the lock.
+// claim removes the restart with the index i from b.restarts and returns it, so that the caller reports it to the
+// program. It drops the queued messages that the peer sent before the restart. The caller holds b.mu.
 func (b *inbox) claim(i int) *RestartError {
 	err := b.restarts[i]
 	b.restarts = slices.Delete(b.restarts, i, i+1)
@@ -413,8 +413,8 @@ func (b *inbox) claim(i int) *RestartError {
 	return err
 }
 
-// lose sets the error of a peer, and wakes the driving receivers and those that wait for that peer only. Messages that
-// have arrived before can still be received.
+// lose sets the error of a peer. It wakes all driving receivers, and those that wait for a message of that peer only.
+// Messages that have arrived before can still be received.
 func (b *inbox) lose(from uint32, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -422,7 +422,7 @@ func (b *inbox) lose(from uint32, err error) {
 	b.wake(func(w *waiter) bool { return !w.any && w.from == from })
 }
 
-// alarm records an error for the next receiver of messages of any rank that finds none.
+// alarm records an error. The next call of Recv that finds no message returns it.
 func (b *inbox) alarm(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -446,7 +446,7 @@ func (b *inbox) acknowledge() {
 }
 
 // wakeFirst wakes the receiver that has waited longest. If any is set, it only considers receivers that take messages
-// of any peer. The caller holds the lock.
+// of any peer. The caller holds b.mu.
 func (b *inbox) wakeFirst(any bool) {
 	told := false
 	b.wake(func(w *waiter) bool {
@@ -481,7 +481,7 @@ func (b *inbox) close(err error) {
 	}
 }
 
-// wake wakes all driving receivers, and the waiting ones for which which returns true. The caller holds the lock.
+// wake wakes all driving receivers, and the waiting ones for which which returns true. The caller holds b.mu.
 func (b *inbox) wake(which func(*waiter) bool) {
 	for _, e := range b.driving {
 		e.d.Wake()

@@ -23,8 +23,8 @@ type keptMessage struct {
 	end    uint64 // number of bytes written to the stream up to the end of this message
 }
 
-// keepLimit is the length in bytes from which a message is not copied before it is written. The Write of such a message
-// returns when the peer has read it, or the message is copied afterwards.
+// keepLimit is the length in bytes from which a message is not copied before it is written. It is copied afterwards if
+// the peer has not read all of it by then.
 const keepLimit = 64 << 10
 
 // begin counts a message that is about to be written, and returns its number. It retains m if m is shorter than
@@ -39,7 +39,7 @@ func (k *keeper) begin(m []byte) uint64 {
 	return k.begun
 }
 
-// add retains the message with the number k.begun. end is its keptMessage.end.
+// add retains the message with the number k.begun. end is the value of keptMessage.end.
 func (k *keeper) add(m []byte, end uint64) {
 	if k.from > 0 && len(k.buf)+len(m) > cap(k.buf) {
 		k.buf = append(k.buf[:0], k.buf[k.from:]...)

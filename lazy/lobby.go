@@ -17,17 +17,17 @@ type lobby struct {
 	mu     sync.Mutex
 	guests []*guest // oldest first
 
-	expected int       // number of offers of this rank that peers may be about to dial, as of counted
+	expected int       // number of peers that may be about to dial this rank, as of counted
 	counted  time.Time // time at which expected was counted
 }
 
-// guest is a stream in the lobby.
+// guest is an accepted stream whose peer has not been authenticated yet.
 type guest struct {
 	stream fabric.Stream
-	from   netip.Prefix // source; see origin
+	from   netip.Prefix // source of the stream, as origin returns it
 }
 
-// Maximum numbers of guests, in addition to lobby.expected.
+// Maximum numbers of streams in lobby.guests. While peers are expected to dial, lobby.expected is added to each.
 const (
 	guestsOfOne = 64  // from one source; all ranks of a node are one source
 	guestsOfAll = 256 // a quarter of the minimum number of descriptors of a process
@@ -36,8 +36,8 @@ const (
 // countAgain is the minimum time between two counts of lobby.expected.
 const countAgain = 10 * time.Millisecond
 
-// enter adds a stream to the lobby, and closes another one if there are too many. It does not add a stream without an
-// address, whose fabric limits such streams itself.
+// enter adds a stream to the lobby, and closes another one if there are too many. A stream without an IP address is not
+// added, because its fabric limits the number of such streams itself.
 func (l *lobby) enter(s fabric.Stream, expected func() int) *guest {
 	g := &guest{stream: s}
 	var known bool
@@ -58,7 +58,7 @@ func (l *lobby) enter(s fabric.Stream, expected func() int) *guest {
 	return g
 }
 
-// sources returns the number of guests from each source prefix.
+// sources returns the number of streams in l.guests from each source.
 func (l *lobby) sources() map[netip.Prefix]int {
 	of := map[netip.Prefix]int{}
 	for _, g := range l.guests {
@@ -67,7 +67,8 @@ func (l *lobby) sources() map[netip.Prefix]int {
 	return of
 }
 
-// expect returns the number of expected guests. It calls count only if the last count is older than countAgain.
+// expect returns the number of peers that may be about to dial this rank. It calls count only if the last count is
+// older than countAgain.
 func (l *lobby) expect(count func() int) int {
 	if now := time.Now(); now.Sub(l.counted) > countAgain {
 		l.expected, l.counted = count(), now
@@ -75,7 +76,7 @@ func (l *lobby) expect(count func() int) int {
 	return l.expected
 }
 
-// busiest returns the source prefix with the most guests. Of holds the number of guests from each prefix.
+// busiest returns the source with the most streams, given the number of streams from each source.
 func busiest(of map[netip.Prefix]int) (most netip.Prefix) {
 	for from, n := range of {
 		if n > of[most] {
@@ -92,7 +93,8 @@ func (l *lobby) evict(from netip.Prefix) {
 	l.guests = slices.Delete(l.guests, i, i+1)
 }
 
-// leave removes a guest that has been authenticated or has hung up. It does nothing if the guest was evicted.
+// leave removes g after its peer was authenticated or has failed to authenticate. If evict has removed g already, leave
+// does nothing.
 func (l *lobby) leave(g *guest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

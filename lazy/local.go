@@ -144,8 +144,8 @@ func (n *localPeer) failure(t *Table) error {
 	return n.err
 }
 
-// verdict returns the error of a send on a socket that has failed. If ranks may be restarted, it first waits for the
-// agent to say what has become of the peer.
+// verdict returns the error of a send on a socket that has failed. If ranks may be restarted, it first asks the agent
+// whether the peer was restarted, and waits for the answer.
 func (n *localPeer) verdict(ctx context.Context, t *Table, failure error) error {
 	if !t.cfg.Restarts {
 		return t.about(n.rank, ended(failure))

@@ -17,8 +17,8 @@ import (
 // reader reads messages from a stream. One system call reads several short messages. The rest of a long message is read
 // directly into the memory of that message.
 //
-// A reader of a socket holds a buffer only while data is waiting. It takes the buffer from a pool that all streams
-// share.
+// A reader of a socket takes its buffer from a pool that all streams share. It returns the buffer when no data is left
+// to read.
 type reader struct {
 	conn   fabric.Stream
 	raw    syscall.RawConn // nil if conn is not a socket
@@ -30,9 +30,9 @@ type reader struct {
 	long     bool    // the last message had longLast bytes or more; then little is read ahead, to avoid copies
 
 	m         []byte // memory of the current message; nil until its head has arrived
-	got, size int    // bytes of it that are in m, and its length
+	got, size int    // bytes of the message that are in m, and bytes of the whole message
 
-	// The following fields belong to the current system call.
+	// The following fields are arguments, results and state of the system calls that read data.
 	rest []byte // part of m that is read into directly; empty if the data goes to buf
 	wait bool   // wait until data arrives
 	n    int    // number of bytes read
@@ -84,7 +84,7 @@ func newReader(c fabric.Stream, memory *bufferPool) *reader {
 	return r
 }
 
-// end returns the buffer to the pool, if it is a shared one.
+// end releases the buffer. A buffer for a socket goes back to readBuffers.
 func (r *reader) end() {
 	if r.raw != nil && r.buf != nil {
 		readBuffers.Put(r.buf)
@@ -195,9 +195,9 @@ func (r *reader) fill(wait bool) (came bool, err error) {
 	return false, err
 }
 
-// next appends messages to a batch. It waits for the first message and adds those that have already arrived after it.
-// The error is io.EOF if the stream has ended between two messages. If next returns an error, it also returns the
-// messages that have arrived before.
+// next appends one or more messages to batch. It waits for the first message, and adds others without waiting. The
+// error is io.EOF if the stream has ended between two messages. If next returns an error, it also returns the messages
+// that have arrived before.
 func (r *reader) next(batch [][]byte) ([][]byte, error) {
 	for bytes := 0; ; {
 		m, err := r.take()

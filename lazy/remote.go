@@ -11,8 +11,8 @@ import (
 // message that would exceed it makes the pair open a stream.
 const moveAt = 64 << 10
 
-// remotePeer returns the peer with the given slot. The first call for a peer creates it. The caller may hold the lock
-// of remote peers, but does not have to. So remotePeer does not call step.
+// remotePeer returns the peer with the given slot. The first call for a peer creates it. remotePeer does not call step,
+// because the caller does not have to hold Table.fmu.
 func (t *Table) remotePeer(rank uint32) *remotePeer {
 	t.mu.Lock()
 	defer t.mu.Unlock()

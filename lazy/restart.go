@@ -15,8 +15,8 @@ import (
 // Messages that were sent before a restart can be received until the restart is reported to the program. Then the rest
 // of them is dropped.
 
-// renew records that a rank was restarted with the given epoch, unless a later restart is known. The caller holds the
-// lock of remote peers.
+// renew records that a rank was restarted with the given epoch, unless a later restart is known. The caller holds
+// Table.fmu.
 func (t *Table) renew(rank uint32, epoch uint16, known bool) {
 	t.mu.Lock()
 	if job.StartOf(epoch) <= job.StartOf(t.floor(rank)) {
@@ -102,8 +102,8 @@ func (f *remotePeer) fail(err error) {
 	f.notify()
 }
 
-// report returns the error of a dead peer, or the last failure if it has not been reported yet. The caller holds the
-// lock of remote peers.
+// report returns the error of a dead peer, or the last failure if it has not been reported yet. The caller holds
+// Table.fmu.
 func (f *remotePeer) report() error {
 	if f.dead != nil {
 		return f.dead
@@ -147,8 +147,8 @@ func (f *remotePeer) doubt(why error, alarm bool) {
 	f.t.ask(waitingRemote{remotePeer: f, fresh: true})
 }
 
-// ended handles the final end of a pair whose stream has failed with messages on it. If alarm is set, the peer still
-// runs.
+// ended handles the failure of a stream on which messages may have been lost. why is its error. If alarm is set, the
+// peer still runs.
 func (f *remotePeer) ended(why error, alarm bool) {
 	if f.t.cfg.Restarts && f.dead == nil {
 		f.doubt(why, alarm)
@@ -160,9 +160,9 @@ func (f *remotePeer) ended(why error, alarm bool) {
 	}
 }
 
-// conclude ends the limbo after the answer of the agent that the peer was not restarted. failure is nil if the peer
-// still runs; then it has closed the stream. The first such answer may be older than the end of the stream, so conclude
-// asks once more.
+// conclude handles the agent's answer that a peer in limbo was not restarted. failure is nil if the peer still runs;
+// then the peer has closed the stream. The first such answer may be older than the end of the stream, so conclude asks
+// once more.
 func (f *remotePeer) conclude(failure error) {
 	if failure == nil {
 		if f.runs++; f.runs < 2 {

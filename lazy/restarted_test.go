@@ -225,8 +225,8 @@ func TestStaleMessages(t *testing.T) {
 	require.Equal(t, "new", string(m.Body))
 }
 
-// A sender that is the first to use a restarted peer makes it while another goroutine, which has
-// the lock of remote peers, performs what came of an event: it must not touch what all peers share.
+// The first sender to a restarted rank may create the remotePeer while another goroutine holds Table.fmu and performs
+// effects. Creating it must not change the effects, whose memory all Peers share.
 func TestNewPeerOfARestartedRank(t *testing.T) {
 	w, floor, _ := restarting(t, false)
 	floor(3)

@@ -239,8 +239,8 @@ func (t *Table) ended(rank uint32) bool {
 	return t.remotePeer(rank).dead != nil
 }
 
-// dueToMove returns what tells, after a Send, whether the sender should have moved to the stream
-// that it has, and has not.
+// dueToMove returns a function to be called after a Send. The function reports whether the sender should have moved to
+// its stream and did not.
 func (t *Table) dueToMove(rank uint32) func() bool {
 	due := func() (*stream, bool) {
 		t.fmu.Lock()

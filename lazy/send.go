@@ -10,11 +10,11 @@ import (
 	"ibrun/lazy/peer"
 )
 
-// earlyLimit is the maximum number of bytes that are staged for all peers that are not connected yet. A single longer
-// message is accepted.
+// earlyLimit is the maximum number of bytes of messages that wait for connections to peers, over all peers. A single
+// longer message is accepted.
 const earlyLimit = 64 << 10
 
-// send waits until no other sender is at work, and then until m is staged or written to the stream.
+// send waits until no other sender is at work, and then until m is sent, queued for sending, or written to the stream.
 func (f *remotePeer) send(ctx context.Context, m []byte) error {
 	if err := acquire(ctx, f.turn); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (f *remotePeer) try(m []byte) error {
 		f.t.fmu.Lock()
 		defer f.t.fmu.Unlock()
 		f.lostStream(out, err)
-		return ErrFull // the caller tries again until it is known what has become of the peer
+		return ErrFull // the caller tries again until it is known whether the peer still runs
 	}
 	return f.t.about(f.rank, ended(err))
 }
@@ -152,8 +152,8 @@ func (f *remotePeer) byStream(ctx context.Context, s *stream, m []byte) (done bo
 	return true, f.verdict(ctx, s)
 }
 
-// verdict waits until it is known what has become of a peer whose stream has failed, and returns the error. The caller
-// holds the lock of remote peers.
+// verdict returns the error of a send on the failed stream s. It first waits while the peer is in limbo. The caller
+// holds Table.fmu.
 func (f *remotePeer) verdict(ctx context.Context, s *stream) error {
 	t := f.t
 	for f.limbo && !t.stopped {
@@ -168,7 +168,7 @@ func (f *remotePeer) verdict(ctx context.Context, s *stream) error {
 }
 
 // resumed waits until it is known which messages of the failed stream s are sent again. done is true if the message
-// with the given number has arrived or is sent again, or if err is set. The caller holds the lock of remote peers.
+// with the given number has arrived or is sent again, or if err is set. The caller holds Table.fmu.
 func (f *remotePeer) resumed(ctx context.Context, s *stream, number uint64) (done bool, err error) {
 	t := f.t
 	if number > 0 && s.holds(number) && (f.stream == s || s.resumed) {

@@ -61,7 +61,7 @@ func (t *Table) accept(g *guest) {
 		return
 	}
 	if t.sendHello(s, f.rank, token) != nil {
-		s.Close() // the lobby has evicted it, or the peer has hung up; the dialer tries again or gives up
+		s.Close() // lobby.evict or the peer has closed the stream; the dialer tries again or gives up
 		return
 	}
 	_ = s.SetDeadline(time.Time{})
@@ -82,8 +82,8 @@ func (t *Table) expected() (n int) {
 	return n
 }
 
-// Broken handles a final failure of the fabric. If there is a second network, the pairs move to it. Otherwise all pairs
-// end.
+// Broken handles a final failure of the fabric. If there is a second network, the pairs move to it. Otherwise no rank
+// on another node can be reached any more.
 func (s sink) Broken(err error) {
 	t := s.t
 	t.fmu.Lock()
@@ -138,7 +138,7 @@ func (s sink) Up() {
 	}
 }
 
-// firstDown moves all pairs to the second network. The caller holds the lock of remote peers.
+// firstDown moves all pairs to the second network. The caller holds Table.fmu.
 func (t *Table) firstDown(err error) {
 	first := t.down == nil
 	t.mu.Lock()

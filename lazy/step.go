@@ -18,7 +18,7 @@ type followUp struct {
 }
 
 // step passes an event to the Peer of f and performs the effects. No Peer gets another event until all effects have
-// been performed: step passes events that result from them afterwards. The caller holds the lock of remote peers.
+// been performed: step passes events that result from them afterwards. The caller holds Table.fmu.
 func (t *Table) step(f *remotePeer, ev peer.Event) {
 	f.used = time.Since(t.began)
 	var next followUp
@@ -74,7 +74,7 @@ func (t *Table) perform(f *remotePeer, e *peer.Effect, next *followUp) {
 	case peer.Drained:
 		f.drained()
 		if t.live > t.cfg.MaxLive {
-			next.resting = t.oldest(nil) // a connection that was busy when its turn came may be idle now
+			next.resting = t.oldest(nil) // a connection that was busy before may be idle now
 		}
 	case peer.Renewed:
 		f.renewed(e.Least)
@@ -111,7 +111,7 @@ func (t *Table) perform(f *remotePeer, e *peer.Effect, next *followUp) {
 	}
 }
 
-// openReady passes on the answers in t.ready, and so starts handshakes, as far as the limit allows.
+// openReady passes the events in t.ready to their Peers, oldest first, while t.opening permits more handshakes.
 func (t *Table) openReady() {
 	for len(t.ready) > 0 && t.ready[0].mayGo() {
 		next := t.ready[0]
@@ -200,7 +200,7 @@ func (t *Table) oldest(but *remotePeer) (oldest *remotePeer) {
 func (f *remotePeer) rest() { f.t.step(f, peer.Event{Kind: peer.Rest, Busy: f.busy()}) }
 
 // restIfCrowded calls rest for the peer that was used least recently if there are too many connections. The caller
-// holds the lock of remote peers and is not performing effects.
+// holds Table.fmu and is not performing effects.
 func (t *Table) restIfCrowded() {
 	if t.live <= t.cfg.MaxLive || t.stopped {
 		return

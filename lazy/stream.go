@@ -22,7 +22,7 @@ type stream struct {
 	token peer.Token
 	start uint8         // number of restarts of the peer when the stream was opened
 	turn  chan struct{} // capacity 1: the goroutine that has put a value in may write
-	buf   []byte        // buffer for a head and a message; used by the owner of turn
+	buf   []byte        // buffer for a head and a message; used by the goroutine that may write
 	mu    sync.Mutex    // protects err and kept
 	err   error         // reason that the stream has ended, or nil
 	done  chan struct{} // closed when err is set
@@ -31,7 +31,7 @@ type stream struct {
 
 	spin poll.Spinner // polls before the reader of the stream sleeps
 
-	// The lock of remote peers protects these fields.
+	// Table.fmu protects the following fields.
 	came    uint64 // number of messages that this rank has received by the stream
 	resumed bool   // the stream has failed, and the retained messages have been returned by resume
 	peers   uint64 // number of messages that the peer had received when the stream failed
@@ -70,7 +70,8 @@ func (s *stream) send(ctx context.Context, m []byte) (number uint64, err error) 
 	return number, err
 }
 
-// acquire takes the turn, which the caller must give back. If the turn is free, acquire succeeds even if ctx has ended.
+// acquire sends a value to turn, a channel of capacity 1 that serves as a lock. The caller must receive the value
+// later. If the lock is free, acquire succeeds even if ctx has ended.
 func acquire(ctx context.Context, turn chan<- struct{}) error {
 	select {
 	case turn <- struct{}{}:
@@ -113,7 +114,7 @@ func (s *stream) wrote(m []byte) error {
 	return nil
 }
 
-// write writes one message. The caller owns the turn.
+// write writes one message. The caller has acquired s.turn.
 func (s *stream) write(m []byte) error {
 	s.buf = appendHead(s.buf[:0], len(m))
 	if len(m) <= smallMessage {
@@ -190,8 +191,8 @@ func writeSome(to fabric.Stream, b []byte) (n int, err error) {
 	return 0, errors.ErrUnsupported
 }
 
-// try writes as much of a message as the stream takes at once. If a part of m remains, a goroutine writes it. Try
-// returns false and no error if another sender has the turn, or if the stream takes nothing now.
+// try writes as much of a message as the stream accepts without blocking. A goroutine writes the rest, if any. If
+// another sender is at work or the stream accepts nothing now, taken is false and err is nil.
 func (s *stream) try(m []byte) (taken bool, err error) {
 	select {
 	case s.turn <- struct{}{}:

@@ -49,8 +49,7 @@ func (f *remotePeer) gotStream(s fabric.Stream, token peer.Token) {
 	}
 }
 
-// mark writes the end mark in a goroutine of its own, because the write may block and the caller holds the lock of
-// remote peers.
+// mark writes the end mark in a goroutine of its own, because the write may block and the caller holds Table.fmu.
 func (f *remotePeer) mark(s *stream) {
 	t := f.t
 	t.readers.Go(func() {

@@ -12,7 +12,7 @@ const suspectAfter = 2 * time.Second
 // suspicion is a timer that detects a receiver that waits long for a peer. The timer keeps running after a receive,
 // because starting and stopping it for each message would cost as much as the message.
 type suspicion struct {
-	since atomic.Int64 // start of the wait in ns on the clock of the table; 0 if no receiver waits
+	since atomic.Int64 // start of the wait in ns since Table.began; 0 if no receiver waits
 	armed atomic.Bool  // the timer is running
 	timer *time.Timer
 }

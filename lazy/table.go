@@ -53,8 +53,8 @@ type Table struct {
 	live    int                        // number of connected peers in fars
 	early   int                        // bytes of messages to peers in fars that are not connected yet
 	opening peer.Openings              // limits the handshakes that this rank has started
-	ready   []queued                   // Resolved events that wait for opening, oldest first
-	tokens  uint64                     // number of the last token of a stream; starts at random
+	ready   []queued                   // answers of the agent that are not passed to a Peer yet, oldest first
+	tokens  uint64                     // makeOffer adds 2 and derives the next token of a stream; starts at random
 	stopped bool                       // like closed, for code that holds fmu
 	down    error                      // failure of the first of two fabrics, or nil; written with both locks held
 
@@ -96,18 +96,18 @@ func New(cfg Config) *Table {
 // remotePeer is a peer on another node. Table.fmu protects its fields, except suspicion.
 type remotePeer struct {
 	t        *Table
-	rank     uint32 // slot of the peer
-	peer     *peer.Peer
+	rank     uint32     // slot of the peer
+	peer     *peer.Peer // state of the protocol with the peer; comments call it the Peer
 	timer    *time.Timer
 	turn     chan struct{} // capacity 1: holds a value while a sender is at work
-	news     chan struct{} // capacity 1: wakes the sender that has the turn
+	news     chan struct{} // capacity 1: wakes the sender that is at work
 	began    time.Time     // start of the first Send; zero when its latency has been recorded
-	used     time.Duration // time of the last use, on the clock of the table
+	used     time.Duration // time of the last use, since Table.began
 	early    int           // bytes of messages staged while the pair is not connected
 	opens    int           // number of connections that were opened so far
 	up       bool          // the pair is connected
 	slot     uint64        // ticket of the current handshake in Table.opening; 0 if there is none
-	checking bool          // the agent has been asked whether the peer runs, and has not answered
+	checking bool          // the agent was asked whether the peer runs and has not answered yet
 
 	suspicion suspicion // not protected by Table.fmu
 
@@ -122,8 +122,8 @@ type remotePeer struct {
 
 	bundle bundle
 
-	limbo bool  // the stream has ended, and the agent was asked what has become of the peer
-	runs  int   // number of answers since then that the peer runs
+	limbo bool  // the stream has ended, and the agent has not answered yet whether the peer runs
+	runs  int   // number of answers that the peer runs since limbo was set
 	alarm bool  // if the peer runs, its loss must be reported to a receiver of any rank
 	why   error // error with which the stream has ended
 
@@ -171,7 +171,7 @@ type batch struct {
 type bundle struct {
 	body  []byte        // nil if no message is waiting
 	count int           // number of messages in body
-	since time.Duration // time of the first message, on the clock of the table
+	since time.Duration // time of the first message, since Table.began
 	timer *time.Timer   // nil before its first use
 	armed bool          // the timer is running
 }
@@ -274,7 +274,7 @@ func (t *Table) remotePeers() []*remotePeer {
 	return slices.Collect(maps.Values(t.fars))
 }
 
-// notify wakes the sender that waits in waitNews or for news.
+// notify wakes the sender that waits for a value from f.news.
 func (f *remotePeer) notify() {
 	select {
 	case f.news <- struct{}{}:
@@ -282,7 +282,7 @@ func (f *remotePeer) notify() {
 	}
 }
 
-// waitNews waits until notify is called or ctx ends. It releases the lock of remote peers while it waits.
+// waitNews waits until notify is called or ctx ends. It releases Table.fmu while it waits.
 func (f *remotePeer) waitNews(ctx context.Context) error {
 	f.t.fmu.Unlock()
 	defer f.t.fmu.Lock()
@@ -294,10 +294,9 @@ func (f *remotePeer) waitNews(ctx context.Context) error {
 	}
 }
 
-// busy reports whether a sender is at work. A sender that starts later waits until the caller releases the lock of
-// remote peers.
+// busy reports whether a sender is at work. A sender that starts later waits until the caller releases Table.fmu.
 func (f *remotePeer) busy() bool { return len(f.turn) > 0 }
 
-// isSecond reports whether the stream with the given token uses the second network. The lowest bit of the token says
-// so.
+// isSecond reports whether the stream with the given token uses the second network. makeOffer sets the lowest bit of
+// the token if so.
 func isSecond(token peer.Token) bool { return token[len(token)-1]&1 == 1 }

@@ -6,8 +6,8 @@ import (
 	"ibrun/fabric"
 )
 
-// Reach opens the fabric to other nodes, unless it is open already, and waits for that. If it fails, every later call
-// returns the same error.
+// Reach opens the fabric to other nodes, unless it is open already, and waits until it is open. If opening fails, every
+// later call returns the same error.
 func (t *Table) Reach() error {
 	t.way.once.Do(func() { t.way.err = t.open() })
 	return t.way.err

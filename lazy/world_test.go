@@ -242,5 +242,6 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
-// worth is a limit in messages, or times 4 KiB, that are never forgotten.
+// worth returns a Worth with the given limit. Each message adds 1 to the count, and 1 more for every 4 KiB. The count
+// never decreases.
 func worth(limit int) Worth { return Worth{Limit: limit, Packet: 4 << 10, Each: 1} }
