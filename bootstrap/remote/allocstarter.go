@@ -10,12 +10,12 @@ import (
 	"ibrun/internal/job"
 )
 
-// allocStarter is the starter of a resource manager as a link. Its words are those of
-// job.LaunchOptions.Starter.
+// allocStarter represents the command of a resource manager, such as srun, that starts agents on allocated nodes.
+// The field words is parsed from job.LaunchOptions.Starter.
 type allocStarter struct {
 	words   []string
-	runs    bool     // what it starts are words; others join them, and have a shell read that
-	keeps   []string // names of the environment variables passed to the starter; nil passes all
+	runs    bool     // the command accepts a program with arguments; if false, it accepts text for a shell
+	keeps   []string // names of the environment variables that the command gets; nil means all
 	numbers []numbered
 }
 

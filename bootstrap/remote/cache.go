@@ -55,8 +55,8 @@ func openOwn(path string) (*os.File, error) {
 // These limits tell prune which binaries stay in a cache. A binary that is in use must not be removed, because the
 // other nodes lose it on a network file system. So a binary stays for at least as long as most jobs run.
 const (
-	keepAlways = 8                   // the most recently used builds, this many, stay until keepLonger
-	keepLately = 24 * time.Hour      // builds used within this time stay, too
+	keepAlways = 8                   // number of the most recently used builds that stay until keepLonger
+	keepLately = 24 * time.Hour      // builds used within this time stay
 	keepLonger = 30 * 24 * time.Hour // builds not used for this time are removed
 	keepParts  = time.Hour           // temporary files older than this are removed
 	useEvery   = 6 * time.Hour       // precision of the recorded time of use
@@ -98,7 +98,8 @@ func prune(dir string, now time.Time) {
 	delete(last, cachedName())
 	builds := slices.SortedFunc(maps.Keys(last), func(a, b string) int { return cmp.Compare(last[a], last[b]) })
 	for i, build := range builds {
-		if last[build] > keepLonger || last[build] > keepLately && i >= keepAlways-1 { // -1: this build is kept, too
+		// The current build is not in builds, but counts as one of keepAlways.
+		if last[build] > keepLonger || last[build] > keepLately && i >= keepAlways-1 {
 			for _, suffix := range []string{"", digestSuffix, packedSuffix} {
 				_ = os.Remove(filepath.Join(dir, build+suffix))
 			}
@@ -106,7 +107,7 @@ func prune(dir string, now time.Time) {
 	}
 }
 
-// named reports whether file, a file name, consists of the prefix begin and n characters from the set kind.
+// named reports whether the file name file consists of the prefix begin and n characters, all of which occur in kind.
 func named(file, begin string, n int, kind string) bool {
 	rest, found := strings.CutPrefix(file, begin)
 	return found && len(rest) == n && strings.Trim(rest, kind) == ""

@@ -80,8 +80,8 @@ func (s *Starter) dial(ctx context.Context, t Target, progress func(Phase)) (*Se
 // errSSH is wrapped by errors of dial if the program ssh has to open the session.
 var errSSH = errors.New("native ssh leaves it to ssh")
 
-// leave notifies the user that the program ssh, and not package native, opens the session to the host t. It notifies
-// once for each reason why.
+// leave tells the user that the program ssh opens the session to t, because package native cannot. The error why is
+// the reason. leave tells the user only once for each reason.
 // It returns an error that wraps errSSH. With --ssh native, it only returns an *Error.
 func (s *Starter) leave(t Target, why error) error {
 	if s.how.SSH == "native" {

@@ -133,8 +133,8 @@ func (ses *Session) explain(t Target, err error, s *Starter) error {
 	return e
 }
 
-// look searches the session's output for a known cause of its failure. If it finds one, it sets the phase, cause and
-// hint of e.
+// look searches the session's output for a known error message. If it finds one, it sets the phase, cause and hint of e
+// accordingly.
 func (ses *Session) look(e *Error, t Target) {
 	clues := slices.Concat(ses.loginClues(), shellClues)
 	if ses.managed {
@@ -220,7 +220,8 @@ func (ses *Session) ended() string {
 		return "ssh failed (code 255)"
 	case e.Code == CutOff && ses.phase == Agent:
 		return "its agent received nothing from this host and ended itself"
-	case e.Code == reaper.KilledCode && ses.phase == Agent: // only SIGKILL can kill process 1 of a PID namespace
+	case e.Code == reaper.KilledCode && ses.phase == Agent:
+		// The reaper is process 1 of a PID namespace, so only SIGKILL can kill it.
 		return "its reaper was killed by signal 9 (killed)"
 	case signal > 0 && signal <= maxSignal:
 		return fmt.Sprintf("%s was killed by signal %d (%v)", who, signal, signal)

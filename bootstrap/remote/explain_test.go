@@ -144,7 +144,7 @@ func TestFailuresOfTheCommand(t *testing.T) {
 	}
 }
 
-// TestDeniedByAdoption requires that the message of Slurm's module for sshd becomes the cause of the error, even if the
+// TestDeniedByAdoption requires that an error contains the message of Slurm's PAM module as its cause, even if the
 // connection of package native failed before a session was open.
 func TestDeniedByAdoption(t *testing.T) {
 	e := &Error{Host: "h", Phase: Authenticate, Cause: "permission denied for u (publickey)"}

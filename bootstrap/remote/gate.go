@@ -10,14 +10,14 @@ import (
 // It matters where several nodes are behind one sshd.
 const perAddress = 6
 
-// gate lets so many through for each address. The zero value is ready. It is
-// safe for concurrent use.
+// gate limits the number of sessions that are opened at the same time to one address. The limit is perAddress. The zero
+// value is ready to use. A gate is safe for concurrent use.
 type gate struct {
-	slots sync.Map // maps an address to a chan struct{} with one element for each session between enter and leave
+	slots sync.Map // maps an address to a chan struct{} with one element per caller of enter that has not called leave
 }
 
-// enter waits for a slot, and returns what gives it back; that may be called
-// more than once.
+// enter waits until fewer than perAddress callers use the address. The caller must call leave when it is done. Later
+// calls of leave do nothing.
 func (g *gate) enter(ctx context.Context, address string) (leave func(), err error) {
 	made, _ := g.slots.LoadOrStore(address, make(chan struct{}, perAddress))
 	slot := made.(chan struct{})

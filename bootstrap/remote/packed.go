@@ -83,7 +83,7 @@ func checkTrailer(f *os.File) error {
 	return nil
 }
 
-// sized returns a reader of the whole file f that also knows the size of f.
+// sized returns a reader of the whole file f. The reader's Size method returns the size of f in bytes.
 func sized(f *os.File) (*io.SectionReader, error) {
 	info, err := f.Stat()
 	if err != nil {

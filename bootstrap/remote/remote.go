@@ -25,10 +25,10 @@ type Starter struct {
 	dashes   bool                          // the launcher accepts "--" and ServerAliveInterval, as ssh does
 	local    bool                          // all agents run on this machine: no launcher is used
 	jitter   func() float64                // returns a number in [0, 1) for the waits between attempts
-	alloc    *allocStarter                 // the starter of a resource manager; nil: the launcher is another program
-	script   func() string                 // returns the remote command; lazy, because most agents open no session
+	alloc    *allocStarter                 // command of a resource manager; nil for another launcher
+	script   func() string                 // returns the remote command; called only if a session is opened
 	native   bool                          // open ssh sessions with package native where it supports the configuration
-	system   func() (native.System, error) // reads the facts on which the ssh configuration depends; lazy, like script
+	system   func() (native.System, error) // reads what the ssh configuration depends on; called only if needed
 	notify   func(string)
 	reported sync.Map              // reasons for which notify was called, as keys
 	gate     gate                  // limits the native sessions that are being opened

@@ -66,8 +66,8 @@ const searchPath = `p="PATH"; if test -f "$p" && test -x "$p"; then ` +
 // aloneMark for a session of its own, in which the parent can send the binary.
 const orAlone = `echo "` + aloneMark + `$` + stepHost + `::"`
 
-// mostCommand is the maximum size in bytes of a command that in.rshd accepts. mostFind is the maximum size in bytes of
-// the script find within the command.
+// mostCommand is the maximum size in bytes of a command that the rsh server in.rshd accepts. mostFind is the maximum
+// size in bytes of the script find in such a command, which begins with exec /bin/sh.
 const (
 	mostCommand = 1000
 	mostFind    = mostCommand - len("exec /bin/sh -c ''")

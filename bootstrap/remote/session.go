@@ -24,14 +24,14 @@ type Session struct {
 	Stdin    io.WriteCloser
 	Stdout   io.Reader
 	local    bool
-	managed  bool   // a resource manager's starter, such as srun, carries the session
+	managed  bool   // a command of a resource manager, such as srun, carries the session
 	launcher string // name of the program that carries the session, such as ssh, or empty without a program
-	shared   int    // number of sessions in the program launcher; 0 if it carries only this session
+	shared   int    // number of sessions that share one process of the launcher; 0 if the process is not shared
 	began    time.Time
 	stderr   tail
 	noise    []byte    // output on Stdout before the agent's first line
 	phase    Phase     // Begin, Ship or Agent
-	limit    time.Time // deadline set by allow; zero means no deadline
+	limit    time.Time // deadline of reads and writes, set by allow; zero means no deadline
 }
 
 // line carries a session. It is a process of a launcher, a connection of package native, or a member of a step.
@@ -127,8 +127,8 @@ func (ses *Session) meet(t Target, most time.Duration, progress func(Phase)) err
 	}
 }
 
-// overdue returns the error to report for a read or write that failed with err. It returns instead if the time limit of
-// the session has passed, and err if not.
+// overdue returns the error to report for a read or write that failed with err. This is the error instead if the time
+// limit of the session has passed. Otherwise it is err.
 func (ses *Session) overdue(err, instead error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) || !time.Now().Before(ses.limit) {
 		return instead

@@ -38,20 +38,20 @@ type step struct {
 	unknown int // connections whose proof has not come
 }
 
-// member is a session of a step, as its line.
+// member is the line of one session of a step. A step starts the agents of several hosts with one command.
 type member struct {
 	*step
 	host    string
 	session *Session
-	conn    *net.TCPConn  // nil unless it is linked
-	decided chan struct{} // closed: it is linked or alone
+	conn    *net.TCPConn  // connection of the agent that the step started, or nil
+	decided chan struct{} // closed when conn is set, or when it is decided that the agent will not connect
 	kill    sync.Once
 	ended   sync.Once
-	over    chan struct{} // closed when the field how has been set
+	over    chan struct{} // closed when the session has ended and the field how is valid
 	how     native.End
 }
 
-// errAlone: a member gets a session of its own.
+// errAlone means that a host needs a session of its own, because the step started no agent on it.
 var errAlone = errors.New("the step brought no agent")
 
 // stepShare is the part of a session's time that a step may take, so that there is time for
@@ -117,8 +117,7 @@ func (s *Starter) share(group []*Target) {
 	}()
 }
 
-// join waits for the agent of a member, but not for longer than most. The error is an *Error or
-// errAlone.
+// join waits until the agent of m has connected, for at most the time most. The error is an *Error or errAlone.
 func (m *member) join(ctx context.Context, most time.Duration, progress func(Phase)) (*Session, error) {
 	progress(Begin)
 	late := time.NewTimer(most)
@@ -140,7 +139,8 @@ func (m *member) join(ctx context.Context, most time.Duration, progress func(Pha
 	return m.session, nil
 }
 
-// decide links a member, or makes it alone, unless it is decided.
+// decide stores the connection of the agent of m. If conn is nil, m gets no connection. Only the first call for m has
+// an effect and returns true.
 func (s *step) decide(m *member, conn *net.TCPConn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,7 @@ type Phase string
 const (
 	Resolve      Phase = "resolve"
 	Connect      Phase = "connect"
-	Version      Phase = "version exchange" // only package native reports Version, KeyExchange and Open
+	Version      Phase = "version exchange" // package native alone reports Version, KeyExchange and Open
 	KeyExchange  Phase = "key exchange"
 	Authenticate Phase = "authenticate"
 	Open         Phase = "open session"
@@ -28,7 +28,7 @@ type Error struct {
 	Cause string // an error, or a line that the session printed
 	Tail  string // the last lines that the session printed, for the user
 	Hint  string // advice for the user, or empty
-	early bool   // the failure is temporary and preceded authentication, so Start tries again
+	early bool   // the failure is temporary and occurred before authentication, so Start tries again
 }
 
 func (e *Error) Error() string {
@@ -46,5 +46,5 @@ type Target struct {
 	Most       time.Duration // time limit for the start of the agent; 0: the job's LaunchOptions.Timeout
 	other      bool          // skip the path of this binary: another build is at this path on Host
 	role       string        // the first argument of the binary on Host: reaper.Role or reaper.Contain
-	member     *member       // place in a step that starts several agents; nil if the target gets its own session
+	member     *member       // session in a step of several hosts; nil if the target gets a session of its own
 }

@@ -2,11 +2,10 @@ package native
 
 import "strings"
 
-// commandLine is what options of ssh come to: lines before those of any file,
-// and the file that is read instead of the usual ones.
+// commandLine represents parsed options of ssh.
 type commandLine struct {
-	lines []string
-	file  string
+	lines []string // lines of ssh_config(5), which precede those of the configuration files
+	file  string   // configuration file that replaces the default ones, or empty
 }
 
 // These constants list the letters of ssh's options that take a value (ssh(1)). This package implements the options in

@@ -17,7 +17,7 @@ import (
 // time. The kernel forgets TCP_QUICKACK: it is set again after each read.
 type conn struct {
 	net.Conn
-	raw     syscall.RawConn // nil: it is no socket
+	raw     syscall.RawConn // nil if Conn is not a socket
 	quick   atomic.Bool
 	began   time.Time
 	last    atomic.Int64  // time from began to the last received byte, in nanoseconds
