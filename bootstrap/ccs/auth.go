@@ -12,7 +12,7 @@ import (
 
 // A server can require that a client proves that it knows a key. Client and server each sign a number that the other
 // one has chosen, with SHA-1. The client's messages begin with the byte 0x80. An unsigned request has the first byte of
-// its length in that place. The table shows the client's messages on the left and those of the server on the right.
+// its length instead. The table shows the client's messages on the left and those of the server on the right.
 // Source: src/conv-ccs/ccs-auth.C and ccs-server.C of Charm++.
 //
 //	0x80 0 1 LEVEL s1     ->          a new client; s1, s2, s3, client and salt have 4 bytes each
@@ -23,8 +23,7 @@ import (
 //	0x80 0 0 LEVEL client s3 sign(salt, head) head data    ->      a request of that client
 //	                                                       <- sign(s3) length data
 //
-// The server adds one to the client's salt after each valid request, so that it refuses a recorded request that is sent
-// again.
+// The server adds one to the client's salt after each valid request. So it rejects a copy of an earlier request.
 
 // SignatureSize is the size of a signature in bytes.
 const SignatureSize = sha1.Size
@@ -104,7 +103,7 @@ const (
 	NewClient                  // a challenge
 )
 
-// Begins and Clients.Check return these errors.
+// Keys.Begins and Clients.Check return these errors for a client's message that the server must reject.
 var (
 	ErrUnsigned  = errors.New("it has no signature, and --ccs-auth wants one")
 	ErrNoKey     = errors.New("there is no key of its level")
@@ -113,8 +112,9 @@ var (
 	ErrNoClient  = errors.New("it is of no client that was challenged")
 )
 
-// Begins returns the kind of a client's first message, and the key that the message must be signed with. first has the
-// first 4 bytes of the message. The error is ErrUnsigned, ErrNoKey or ErrProtocol.
+// Begins returns the kind of a client's first message, and the key with which the message must be signed. The argument
+// first contains the first 4 bytes of the message. The key is zero if the message needs no signature. The error is
+// ErrUnsigned, ErrNoKey or ErrProtocol.
 func (keys Keys) Begins(first [4]byte) (kind AuthKind, key Key, err error) {
 	if first[0] < 0x20 {
 		if _, wanted := keys[0]; wanted {
@@ -132,13 +132,13 @@ func (keys Keys) Begins(first [4]byte) (kind AuthKind, key Key, err error) {
 	return SignedCall + AuthKind(first[2]), key, nil
 }
 
-// mostClients is the maximum number of clients in Clients. If there are so many, Add replaces the oldest one.
+// mostClients is the maximum number of clients in Clients. When this number is reached, Add replaces the oldest client.
 const mostClients = 1024
 
 // Clients holds the clients that have proved that they know a key. The zero value is empty.
 type Clients struct {
 	next  uint32            // number of the next client
-	salts map[uint32]uint32 // by number of the client
+	salts map[uint32]uint32 // current salt of each client, by client number
 }
 
 // Add adds a client with the given salt and returns its number.
@@ -153,8 +153,8 @@ func (c *Clients) Add(salt uint32) (client uint32) {
 	return client
 }
 
-// Check verifies the signature s of a request with the given head from a client. If s is valid, Check adds one to
-// the client's salt. The error is ErrNoClient or ErrSignature.
+// Check verifies the signature s of a client's request. The request begins with the bytes head. If s is valid, Check
+// adds one to the client's salt. The error is ErrNoClient or ErrSignature.
 func (c *Clients) Check(key Key, client uint32, head []byte, s Signature) error {
 	salt, ok := c.salts[client]
 	if !ok {

@@ -10,7 +10,7 @@ import (
 const ResizeHandler = "set_bitmap"
 
 // ResizeRequest returns the request that changes the number of processes of a program from processes to next. Each
-// process has one PE. The first kept processes continue, and all later ones end.
+// process has one PE. Processes with a number below kept continue, and the other processes end.
 func ResizeRequest(processes, kept, next uint32) Request {
 	data := make([]byte, processes, processes+5)
 	for i := range kept {

@@ -115,7 +115,7 @@ func TestManyCallers(t *testing.T) {
 	})
 }
 
-// TestFolderOfOthers checks that Listen uses no folder that another user owns or can enter, and no link. The test
+// TestFolderOfOthers checks that Listen uses no folder that another user owns or can access, and no link. The test
 // creates such folders or links with all names that Listen tries first. Listen must create another folder, and Jobs and
 // Dial must find the job there.
 func TestFolderOfOthers(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 
 const suffix = ".sock"
 
-// making is the same of a socket on which nobody listens yet.
+// making is the suffix of a socket on which the job does not listen yet.
 const making = ".new"
 
 // places contains the parents of the folders in which a user's jobs create their sockets.
@@ -37,7 +37,7 @@ func usualPlaces() places {
 }
 
 // folders returns the folders that may contain sockets of this user's jobs: the one in p.runtime, or those in p.tmp if
-// that one cannot be used. Some may not exist. In p.tmp, some may belong to another user, who can take any name there.
+// that one cannot be used. A folder may not exist. A folder in p.tmp may belong to another user.
 func (p places) folders() []string {
 	if dir := filepath.Join(p.runtime, "ibrun"); p.runtime != "" && usable(dir) {
 		return []string{dir}
@@ -51,7 +51,7 @@ func (p places) folders() []string {
 // (unix(7)), which has 108 bytes with a NUL. A job's ID has 16 digits.
 const maxFolder = 107 - len("/0123456789abcdef"+suffix)
 
-// usable reports whether dir can contain sockets of this user's jobs. It need not exist.
+// usable reports whether dir can contain sockets of this user's jobs, or could after it is created.
 func usable(dir string) bool {
 	err := check(dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -60,10 +60,10 @@ func usable(dir string) bool {
 	return err == nil && len(dir) <= maxFolder
 }
 
-// errNotOurs is the error for a path that is not a folder, and for a folder that another user owns or can enter.
+// errNotOurs means that a path is not a folder, or is a folder that another user owns or can access.
 var errNotOurs = errors.New("it is not a folder of this user alone")
 
-// check returns an error unless dir is a folder that belongs to this user and is closed to others.
+// check returns an error unless dir is a folder that this user owns and other users cannot access.
 func check(dir string) error {
 	var st unix.Stat_t
 	if err := unix.Lstat(dir, &st); err != nil {
@@ -81,7 +81,8 @@ type Listener struct {
 	path string
 }
 
-// Close removes the socket, and its folder if the folder is empty then. Blocked calls of Accept return.
+// Close closes and removes the socket. It removes the folder if the folder is then empty. Blocked calls of Accept
+// return.
 func (l *Listener) Close() error {
 	_ = os.Remove(l.path)
 	_ = os.Remove(filepath.Dir(l.path)) // fails if the folder contains other sockets
@@ -109,8 +110,8 @@ func (p places) listen(jobID string) (*Listener, error) {
 	return l, err
 }
 
-// listenIn creates the socket of a job in dir, and dir if it does not exist. It retries if a job that ends removes dir
-// meanwhile.
+// listenIn creates dir if it does not exist, and the socket of a job in dir. It retries if another job removes dir at
+// the same time.
 func listenIn(dir, jobID string) (l *Listener, err error) {
 	for range 10 {
 		made := os.Mkdir(dir, 0o700)
@@ -127,8 +128,8 @@ func listenIn(dir, jobID string) (l *Listener, err error) {
 	return l, err
 }
 
-// bind creates the socket of a job in dir, which must exist. The socket gets its final name when the job listens.
-// Another ibrun would remove a socket that has the final name and no listener, as that of an ended job.
+// bind creates the socket of a job in dir, which must exist. The socket gets its final name only after the job listens
+// on it, because another ibrun removes sockets without a listener.
 func bind(dir, jobID string) (*Listener, error) {
 	if _, err := jobsIn(dir); err != nil {
 		return nil, err

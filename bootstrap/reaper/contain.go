@@ -24,8 +24,8 @@ const (
 // capSysAdmin is CAP_SYS_ADMIN of capabilities(7), which mount(2) wants.
 const capSysAdmin = 21
 
-// KilledCode is the exit code of ContainMain if a signal killed the reaper. The agent dies together with the reaper,
-// so it cannot report this itself.
+// KilledCode is the exit code of ContainMain if a signal killed the reaper. The agent dies together with the reaper, so
+// the agent cannot report the signal.
 const KilledCode = 123
 
 // ContainMain starts a reaper as process 1, with this process's descriptors 0, 1 and 2, and

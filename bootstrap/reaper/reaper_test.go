@@ -225,7 +225,7 @@ func TestEntryIsSmall(t *testing.T) {
 	})
 }
 
-// gone reports whether a process has ended, whether or not it has been reaped.
+// gone reports whether a process has ended. It also returns true for a zombie.
 func gone(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err != nil || bytes.Contains(stat, []byte(") Z "))

@@ -34,7 +34,7 @@ import (
 // maxItems is the maximum number of elements that are written for a slice of structs.
 const maxItems = 8
 
-// texts lists names of string fields. The value of a field with such a name is written, whatever the struct is.
+// texts lists the names of the string fields whose values are written to a trace, in any struct.
 var texts = []string{
 	"Host", "FirstHost", "Parent", "Phase", "JobID", "Namespace", "Job", "State", // identifiers and states
 	"Cause", "Trouble", "Refused", // error texts

@@ -73,7 +73,7 @@ func (c Cost) Optimum(n int) time.Duration {
 func (s Shape) Makespan(n int) (last time.Duration) {
 	// Subtrees of the same size at the same level take the same time. So only the one that is launched
 	// last is followed.
-	latest := map[int]time.Duration{n: 0} // maps the size of a subtree at this level to its latest launch
+	latest := map[int]time.Duration{n: 0} // by size of a subtree at this level: time of its latest launch
 	for level := 0; len(latest) > 0; level++ {
 		next := map[int]time.Duration{}
 		for n, at := range latest {

@@ -57,7 +57,7 @@ func shapeNamed(name string, c Cost) Shape {
 	return Shape{Kind: Kary, K: k, Cost: c}
 }
 
-// agree requires that the makespan of s for n agents is want, in seconds, as in the reference model.
+// agree requires that s.Makespan(n) is want seconds, as the reference model computes.
 func agree(t *testing.T, s Shape, n int, want float64) {
 	t.Helper()
 	at := fmt.Sprintf("%v n=%d", s, n)

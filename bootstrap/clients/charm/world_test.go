@@ -187,7 +187,7 @@ func testInitNode(g Generation, process uint32) []byte {
 	return append(b, 192, 0, 2, 1)
 }
 
-// start makes all processes send initnode in the form of generation g, and returns w.
+// start makes all processes send initnode in the form of protocol generation g, and returns w.
 func (w *world) start(g Generation) *world {
 	for slot := range job.Slot(w.job.Size) {
 		w.sends(slot, InitNode, testInitNode(g, uint32(w.job.Layout.Rank(slot)))...)

@@ -7,17 +7,17 @@ import (
 // directory records for each key the rank that put its newest value, and the number of the fence that listed the value.
 // The zero value is empty.
 type directory struct {
-	sets  map[shape][]job.SlotRun // ranks that put keys of a shape, in order of slots; Number is their newest fence
+	sets  map[shape][]job.SlotRun // by pattern of the key: ranks that put such keys; Number is their newest fence
 	whole map[string]place
 }
 
-// place identifies the newest value of a key: the rank that put it, and the fence that listed it.
+// place identifies the newest value of a key by the rank that put it and the number of the fence that listed it.
 type place struct {
 	slot  job.Slot
 	fence uint32
 }
 
-// add takes in a fence's listing, newer than all before it.
+// add records the keys that a fence has listed. The fence must be newer than those of earlier calls.
 func (d *directory) add(l listing, fence uint32) {
 	if d.sets == nil {
 		d.sets, d.whole = map[shape][]job.SlotRun{}, map[string]place{}

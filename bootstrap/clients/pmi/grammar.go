@@ -170,7 +170,7 @@ func (e *Engine) put(c *command, m message) {
 	e.askOrRefuse(bad, c, Put{key, value})
 }
 
-// askOrRefuse passes r to the owner if bad is empty. Otherwise, bad is the reason with which it refuses the command c.
+// askOrRefuse passes r to the user of the Engine if bad is empty. Otherwise, it rejects c with bad as the reason.
 func (e *Engine) askOrRefuse(bad string, c *command, r Request) {
 	if bad != "" {
 		e.refuse(c, bad)

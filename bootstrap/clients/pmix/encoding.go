@@ -221,7 +221,7 @@ func (r *reader) count(want int) {
 }
 
 // coded reads the code of an integer type, which the sender chooses, and then a number of that type.
-// coded does not append the code and the number to r.out. A number of 2^63 or more becomes negative.
+// It does not append them to r.out. A number of 2^63 or more becomes negative.
 func (r *reader) coded() int64 {
 	t := Type(r.bareUnsigned(2))
 	if t < TypeInt8 || t > TypeUint64 || t == TypeUint {

@@ -30,7 +30,7 @@ type groups struct {
 // group represents a PMIx group whose members exchange attributes.
 type group struct {
 	name   string
-	values frame.Encoder // slot and encoded attributes of each member that has attributes
+	values frame.Encoder // for each member that has attributes: its slot, and then its encoded attributes
 	left   int           // members of this node that have not destructed the group
 }
 

@@ -45,12 +45,12 @@ type blob struct {
 
 func (b blob) key() string { return fmt.Sprintf("x %d.%d", b.epoch, b.number) }
 
-// values are a node's Gets that wait.
+// values holds the Gets of a node's clients that wait for a value.
 type values struct {
 	newest      []job.SlotRun // slots that have put more than one blob; Number is the number of their newest blob
 	newestEpoch uint16
-	asked       map[string][]asking // by slot and key: for values of other nodes
-	parked      []getter            // for commits of this node's ranks
+	asked       map[string][]asking // Gets that wait for values of other nodes, by slot and key
+	parked      []getter            // Gets that wait for a commit of a rank of this node
 }
 
 // asking is who waits for the answer to a question of a rank: a request, or no connection's.

@@ -30,7 +30,7 @@ var dense = map[frame.Kind]func(size int) []frame.Message{
 		return []frame.Message{Tally{&job.Tally{Levels: make([]job.LevelTally, job.MaxLevels)}}}
 	},
 	KindFailures: func(size int) []frame.Message {
-		spans := make([]SlotSpan, size/5) // neighbours must be separated by a gap in a list of spans
+		spans := make([]SlotSpan, size/5) // adjacent spans in a list must be separated by a gap
 		for i := range spans {
 			spans[i] = SlotSpan{job.Slot(2 * i), 1}
 		}

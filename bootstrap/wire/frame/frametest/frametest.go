@@ -29,11 +29,11 @@ type Suite struct {
 	// Borrowed has one message of each kind that another vocabulary has, too. Its fields are
 	// tested there.
 	Borrowed []frame.Message
-	// Variant is the path of a field that says which others its message has; empty: there is none.
+	// Variant is the path of the field whose value determines which other fields its message has, or empty.
 	Variant string
 	// Fuzz calls Look with each message that it has decoded, for additional checks. Look may be nil.
 	Look func(frame.Message)
-	// View shows what tables and lists of messages have in them.
+	// View returns the elements of tables and lists in messages.
 	View fields.View
 	// Dense has, of each kind, the messages that could cost most memory beside their frame: as many
 	// elements as there is room for in size bytes, each as small as it can be. It is nil for a kind
