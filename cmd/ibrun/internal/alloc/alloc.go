@@ -26,9 +26,9 @@ type Process struct {
 	Env  []string // NAME=VALUE
 	Host string   // this machine's name, in lower case
 
-	Read func(name string) ([]byte, error) // the content of a file that a variable names
+	Read func(name string) ([]byte, error) // returns the content of a file that a variable names
 	Ask  func(argv ...string) ([]byte, error)
-	// Ask returns what a command of the manager prints on standard output. Only Flux needs one.
+	// Ask runs a command of the resource manager and returns its standard output. It is used only for Flux.
 }
 
 // Allocation represents the hosts that a resource manager has allocated to a job.
@@ -167,9 +167,8 @@ func (p Process) first(names ...string) (name, value string) {
 	return "", ""
 }
 
-// agrees returns an error if the environment variable has a value other than the number have. An error names source,
-// from which have was read. Values above most are invalid. If the variable is not set, or if its name is empty, agrees
-// returns nil.
+// agrees returns an error unless the value of the environment variable is the number have. The error says that have was
+// read from source. A value above most is invalid. If the variable is not set or its name is empty, agrees returns nil.
 func (p Process) agrees(variable string, most uint64, source string, have uint64) error {
 	v := p.get(variable)
 	if variable == "" || v == "" {
@@ -185,9 +184,9 @@ func (p Process) agrees(variable string, most uint64, source string, have uint64
 	return nil
 }
 
-// taskOf reads two environment variables, and ignores a variable that is not set. The variable named tasks has the
-// number of tasks of the job step, and taskOf stores it in a.Tasks. The variable named task has the index of this
-// process among these tasks, from 0, and taskOf stores it in a.Task. Errors call the job step by the word in step.
+// taskOf sets a.Tasks and a.Task from the environment variables with the names in tasks and task. A.Tasks is the number
+// of tasks of the job step, and a.Task is the index of this process among them, from 0. taskOf ignores a variable that
+// is not set. Errors use the word in step for the job step.
 func (a *Allocation) taskOf(p Process, step, tasks, task string) (err error) {
 	if v := p.get(tasks); v != "" {
 		if a.Tasks, err = number(v, job.MaxRanks); err != nil {

@@ -73,7 +73,7 @@ func (a *Allocation) fluxHosts(answer []byte) error {
 		return err
 	}
 	hosts := count(entries)
-	of := map[int]uint32{} // number of cores by broker rank; hosts are in the order of broker ranks
+	of := map[int]uint32{} // number of cores by broker rank, which is also the index of the host
 	for _, l := range r.Execution.Lite {
 		ranks, err := idSet(l.Rank)
 		if err != nil {

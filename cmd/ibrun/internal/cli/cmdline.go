@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// takes defines whether an option has a value, and how the value is written.
+// takes says whether an option has a value, and how the value is written on the command line.
 type takes uint8
 
 const (
@@ -33,15 +33,15 @@ type Given struct {
 	Option int    // index in grammar.options
 	Word   string // the option as the user wrote it, without a value: "--np", "++ppn"
 	Value  string // value of the option; a pair has the form NAME=V
-	Short  bool   // Word also stands for the value, as a name of grammar.short does
+	Short  bool   // the option was written in a form of grammar.short, which implies Value
 }
 
-// Program is one of the programs of a line, which colons separate.
+// Program represents one program of a command line. Colons separate the programs.
 type Program struct {
 	Given []Given
 	Sets  []string // the words NAME=VALUE before the program
 	Argv  []string // the program and its arguments, byte for byte
-	Last  bool     // an option said to look no further
+	Last  bool     // an option with last was given, so that the words after it are ignored
 }
 
 // grammar defines the syntax of a command line.

@@ -46,7 +46,7 @@ func Parse(args []string, read func(name string) ([]byte, error)) (*Request, err
 	return r, r.finish()
 }
 
-// reading holds a request while the command line is parsed.
+// reading represents the state of the parser of a command line. Request is the result so far.
 type reading struct {
 	*Request
 	grammar *grammar

@@ -100,7 +100,7 @@ func (r *Request) setPE(v string) error {
 	return agree(&r.Binding.PE, n, "%d cores per rank contradict %d")
 }
 
-// setPlane requests that each node in turn gets a block of n consecutive ranks. If n is 0, setPlane changes nothing.
+// setPlane sets r.Plane, so that each node in turn gets n consecutive ranks. If n is 0, setPlane changes nothing.
 func (r *Request) setPlane(n uint64) error {
 	return agree(&r.Plane, n, "ranks cannot be dealt by %d and by %d")
 }

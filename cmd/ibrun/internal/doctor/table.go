@@ -148,7 +148,8 @@ func writeTable(b *strings.Builder, rows []row) {
 		lines = append(lines, r.lines()...)
 	}
 	for _, cells := range lines {
-		empty := strings.Repeat("\t", len(heads)-len(cells)) // tabwriter ends a column at a line without a cell for it
+		// Add empty cells, because tabwriter aligns a column only across consecutive lines that have a cell in it.
+		empty := strings.Repeat("\t", len(heads)-len(cells))
 		fmt.Fprintln(w, strings.Join(cells, "\t")+"\t"+empty)
 	}
 	_ = w.Flush() // writes to a strings.Builder never fail

@@ -42,12 +42,12 @@ func runOf(e hostlist.Entry) job.Run {
 		User: e.User, HCA: e.HCA, Slots: e.Slots}
 }
 
-// allocation is the nodes that ranks may be placed on.
+// allocation represents the nodes on which ranks can be placed.
 type allocation struct {
 	lists []job.Nodes       // one for all programs, or one for each
 	all   job.Nodes         // each host once
-	local bool              // this machine, since no host was named and no manager has given any
-	given *alloc.Allocation // that ibrun runs in; nil: none that counts
+	local bool              // only this machine, because neither the user nor a resource manager named hosts
+	given *alloc.Allocation // allocation in which ibrun runs; nil if there is none or it is ignored
 
 	places []alloc.RankPlace // hosts and cores from the file of --rankfile, indexed by rank; nil without --rankfile
 }

@@ -17,7 +17,8 @@ import (
 func (p *Plan) output(r *cli.Request, cwd string) job.Output {
 	out := r.Output
 	if dir := r.OutputDir; dir.Name != "" {
-		dir.Name = strings.ReplaceAll(absolute(dir.Name, cwd), "%", "%%") // %% stands for % in a file name pattern
+		// The name becomes a pattern, in which % must be written as %%.
+		dir.Name = strings.ReplaceAll(absolute(dir.Name, cwd), "%", "%%")
 		if !dir.NoJob {
 			dir.Name = filepath.Join(dir.Name, "1")
 		}

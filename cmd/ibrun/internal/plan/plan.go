@@ -49,7 +49,7 @@ type Plan struct {
 	local  []string   // variables that a resource manager has set for this node alone
 }
 
-// Surroundings is what a plan takes from the process it is made in, and from its machine.
+// Surroundings describes the process that makes a plan, and its machine.
 type Surroundings struct {
 	Host    string // in lower case
 	User    string
@@ -59,7 +59,7 @@ type Surroundings struct {
 	Limits  [limits.Count]limits.Limit
 	Window  job.Window // of the user's terminal
 	Now     time.Time
-	Costs   func() tree.CostCache // loads costs of earlier launches; called if sessions are opened and --tree has none
+	Costs   func() tree.CostCache // loads costs measured in earlier launches; called only if needed
 	Weights map[string]uint32     // weight of each host for --map-by load, by host name
 
 	Read    readFile                                      // reads a file that the user has named

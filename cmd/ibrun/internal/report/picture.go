@@ -198,7 +198,7 @@ func (c *canvas) rows(l *tree.Launch, top, row float64) {
 				s.Phase, px(c.x(s.From)), px(y+(row-height)/2), px(width), px(height), colours[s.Phase])
 		}
 		if n.Up() == job.Never && n.At[job.SessionStarted] != job.Never {
-			last := max(0, slices.Max(n.At[:])) // latest time that is known of the node
+			last := max(0, slices.Max(n.At[:])) // latest event of the node whose time is known
 			c.text(c.x(last)+4, y+row/2+4, ` class="failed"`, "×")
 		}
 		c.put("</g>")

@@ -353,8 +353,8 @@ func (r *Reporter) HostOf(node job.NodeIndex, planned string) string {
 	return planned
 }
 
-// missing prints which ranks wait in collectives, and for which ranks they wait. If no rank waits and a signal ends the
-// job, missing prints a summary of all ranks instead. It is called before the job is ended.
+// missing prints which ranks are blocked in collectives, and for which ranks they wait. If no rank is blocked and a
+// signal ends the job, missing prints a summary of all ranks instead. It must be called before the job is ended.
 func (r *Reporter) missing(e core.Missing) {
 	if r.Quiet {
 		return

@@ -17,7 +17,7 @@ type Statistics struct {
 	Nodes    uint32            `json:"nodes"`
 	Possible uint64            `json:"possible_peers"` // of one rank
 	Sums     map[string]uint64 `json:"sums"`           // over all ranks that reported
-	Levels   []job.LevelTally  `json:"levels"`         // of the tree; the root is 0
+	Levels   []job.LevelTally  `json:"levels"`         // counts by level of the tree; the root is level 0
 	Share    float64           `json:"root_share"`     // fraction of the questions of ranks that reached the root
 	P50      float64           `json:"first_message_p50_us"`
 	P99      float64           `json:"first_message_p99_us"`

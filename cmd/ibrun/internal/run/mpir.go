@@ -11,7 +11,7 @@ import (
 // spawned is the MPIR_debug_state of a job whose table is there.
 const spawned = 1
 
-// descriptor is what the interface calls MPIR_PROCDESC. Debuggers know its layout.
+// descriptor is MPIR_PROCDESC of the MPIR debugging interface. Debuggers depend on its layout.
 type descriptor struct {
 	host, program *byte // null-terminated strings for the debugger
 	pid           int32

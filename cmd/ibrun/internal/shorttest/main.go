@@ -3,9 +3,9 @@
 //
 //	shorttest JOBS ARGUMENTS
 //
-// JOBS is the number of jobs, and ARGUMENTS are the arguments of ibrun. shorttest prints two lines, one before and one
-// after these jobs, each with the number of goroutines and the number of open descriptors. The nodes run shorttest as
-// their agent in place of ibrun, because agents must be of the same build as the root.
+// JOBS is the number of jobs, and ARGUMENTS are the arguments of ibrun. shorttest prints one line before these jobs and
+// one line after them. Each line contains the number of goroutines and the number of open descriptors. The nodes run
+// shorttest as their agent in place of ibrun, because agents must be of the same build as the root.
 package main
 
 import (
