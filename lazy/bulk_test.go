@@ -74,13 +74,12 @@ func TestBulkMovesToAStream(t *testing.T) {
 	}
 }
 
-// burst is a randomized schedule of senders whose bytes under way pass the limit of the window, or
-// never do.
+// burst is a randomized schedule of senders. The number of unacknowledged bytes exceeds moveAt, unless trickle is set.
 type burst struct {
 	seed    uint64
 	ranks   uint32
-	most    int  // bytes of one message
-	trickle bool // never more than half of moveAt without acknowledgement
+	most    int  // exclusive upper limit of the size of a message in bytes, plus 12
+	trickle bool // at most half of moveAt bytes are unacknowledged
 	both    bool // every rank sends; otherwise rank 0 alone
 	faults  mem.Faults
 }
@@ -98,18 +97,17 @@ func drawBurst(seed uint64) burst {
 	}
 }
 
-// size is the length of message n between two ranks.
+// size returns the length in bytes of message n between two ranks.
 func (b burst) size(from, to, n uint32) int {
 	key := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(make([]byte, 24), from), to)
 	return rand.New(rand.NewPCG(b.seed, binary.BigEndian.Uint64(key[24:])+uint64(n)<<20)).IntN(b.most - 12)
 }
 
-// burstLimit bounds what one sender sends, in bytes, until it has moved: some seconds of a window's
-// worth for each round trip.
+// burstLimit is the maximum number of bytes that one sender sends before it has moved to a stream. It takes some seconds
+// to send at one window per round trip.
 const burstLimit = 16 << 20
 
-// send is one sender. It returns how many messages it has sent: until it has moved, and a number
-// more.
+// send sends messages until the pair has moved to a stream, and some more. It returns the number of messages.
 func (b burst) send(ctx context.Context, table *Table, me, to uint32) (count uint32, err error) {
 	moved := func() bool {
 		table.fmu.Lock()

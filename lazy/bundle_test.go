@@ -70,7 +70,8 @@ func TestBundleBeforeAMove(t *testing.T) {
 	}
 }
 
-// Bundled messages need few packets. The receiver acknowledges the bytes of all of them, so the window does not close.
+// Bundled messages need few packets. When all are received, no bytes count as untaken, so the
+// window stays open.
 func TestBundlesShareAPacket(t *testing.T) {
 	a, b := bundled(t, time.Hour, "udp", Worth{})
 	ctx := within(t)

@@ -20,7 +20,7 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// world is a job of tables in one process, with agents that know everything.
+// world is a job whose tables all run in one process. Its agents answer questions from the shared state of the world.
 type world struct {
 	t      testing.TB
 	layout job.Layout
@@ -35,7 +35,7 @@ type world struct {
 	secondaries map[uint32]fabric.Tuple // second addresses; as they were before any question
 	later       map[uint32]bool         // ranks that open when they are wanted
 	pairs       map[[2]uint32]bool
-	parked      map[uint32][][2]uint32   // pairs that were asked for of a rank which is to start again
+	parked      map[uint32][][2]uint32   // AskPair requests for a rank that will be restarted, by rank
 	stopped     map[uint32]chan struct{} // ranks that do not answer their agent until it is closed
 	wg          sync.WaitGroup
 }
