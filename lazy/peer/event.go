@@ -129,7 +129,7 @@ const (
 	Read      // read messages from the stream; pass EndRead or Lost when that ends
 	Mark      // write the end mark to the stream, after all messages
 	Close     // Why: close the stream; Why is nil if there was no failure
-	End       // Why, Alarm: the pair has ended for good, and the messages on its stream are lost
+	End       // Why, Alarm: the pair can no longer communicate, and the messages on its stream are lost
 	Notify    // senders for which Route has returned NotNow should call Route again
 	MayRest   // the pair has returned from its stream to datagrams; pass Rest to close the connection
 	Stop      // abort the stream; if it is being read, pass Stopped when its reader has ended
@@ -142,7 +142,7 @@ type Effect struct {
 	Kind     EffectKind
 	Packet   PacketKind
 	Cause    Cause
-	Fresh    bool
+	Fresh    bool   // the answer must not come from a cache
 	Alarm    bool   // the peer still runs: report the end also to receivers that accept messages of any rank
 	DstEpoch uint16 // epoch of the peer for which the packet is
 	Least    uint16 // minimum epoch of the answer; in Renewed and Failed the peer's epoch after a restart, else 0

@@ -48,7 +48,7 @@ const (
 
 // attempts is the number of failed attempts after which the pair does not try to open a stream any more, until the
 // connection closes or the network changes. The first attempt may fail because one of the two ranks was stopped for a
-// while. The second attempt starts with an exchange of control messages, so both ranks run again by then.
+// while. The second attempt starts with an exchange of control messages, which proves that both ranks run again.
 const attempts = 2
 
 // LongMessage is the maximum length in bytes of a message that is sent as datagrams while a stream can be opened. A

@@ -237,7 +237,7 @@ func TestOfferAcrossARest(t *testing.T) {
 	require.True(t, o.HasStream())
 }
 
-// A connection on which a stream was requested is not closed by an older FIN.
+// A connection does not close while the pair has a stream, or is opening one.
 func TestConnectionIsKept(t *testing.T) {
 	m := given(t, true)
 	require.False(t, m.claimed())
@@ -249,8 +249,8 @@ func TestConnectionIsKept(t *testing.T) {
 	require.True(t, withStream(t, true).claimed())
 }
 
-// A failure of the stream is reported to the peer, which may only receive, and to receivers of this rank that wait for
-// messages of any rank.
+// A rank whose stream fails sends BROKEN, because a peer that only receives might not detect the failure. Both ranks
+// emit End with Alarm set. If the stream failed because the peer has exited, Alarm is not set.
 func TestFailedStreamIsReportedToAll(t *testing.T) {
 	withStream(t, true).gets(Event{Kind: Lost, Token: one, Why: errFailed}, "BROKEN", "End alarm")
 	m := withStream(t, false).receives(controlBroke, one, "Close", "End alarm")
@@ -258,7 +258,8 @@ func TestFailedStreamIsReportedToAll(t *testing.T) {
 	withStream(t, true).gets(Event{Kind: Lost, Token: one, Why: errFailed, PeerEnded: true}, "End")
 }
 
-// The failure of an older stream does not change the current one, and a pair that has ended already is not ended again.
+// The failure of an older stream, or of a pair that has ended already, causes the effect End. It does not change the
+// state of the upgrade. Neither does the end mark of an older stream.
 func TestOlderStreamFails(t *testing.T) {
 	for _, ev := range []Event{{Token: two}, {Token: one, Over: true}, {}} {
 		ev.Kind, ev.Why = Lost, errFailed
@@ -303,7 +304,7 @@ func TestMarkBeforeStay(t *testing.T) {
 	m.receives(controlReturned, one, "Notify").routes(long, ByStream, "SWITCH")
 }
 
-// Both directions return to datagrams before the stream is closed.
+// The stream is closed only after both ranks have returned to datagrams.
 func TestBothGiveTheStreamUp(t *testing.T) {
 	m := withStream(t, true).routes(long, ByStream, "SWITCH").receives(controlSwitch, one, "Read")
 	m.gets(Event{Kind: Rest}, "LEAVE", "Mark").routes(short, NotNow).receives(controlLeave, one)

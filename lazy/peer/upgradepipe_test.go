@@ -46,7 +46,8 @@ func (p *pipe) of(e *streamEnd) (own, far *side) {
 	return p.sides[1], p.sides[0]
 }
 
-// dial simulates the dial of a stream, with the retries of package lazy. until is the time of the last retry.
+// dial performs the effect Dial. It tries again, as package lazy does, while the listener does not expect the dial.
+// until is the time after which it gives up.
 func (e *streamEnd) dial(token Token, epoch uint16, until time.Duration) {
 	w := e.w
 	fails := func(why error) {
@@ -150,8 +151,8 @@ func (p *pipe) cut(who int) {
 	}
 }
 
-// stop ends the reading of a side at the request of its rank. A random number of the arrived messages has been read
-// before.
+// stop performs the effect Stop: the rank of s aborts the stream. Of the messages that have arrived, a random number is
+// still delivered.
 func (p *pipe) stop(s *side) {
 	s.stopped = true
 	read := p.w.Rand.IntN(len(s.items) + 1)
