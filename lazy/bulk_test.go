@@ -74,7 +74,7 @@ func TestBulkMovesToAStream(t *testing.T) {
 	}
 }
 
-// burst is a randomized schedule of senders. The number of unacknowledged bytes exceeds moveAt, unless trickle is set.
+// burst is a randomized schedule of senders. Unless trickle is set, more than moveAt bytes may be unacknowledged.
 type burst struct {
 	seed    uint64
 	ranks   uint32
@@ -103,8 +103,8 @@ func (b burst) size(from, to, n uint32) int {
 	return rand.New(rand.NewPCG(b.seed, binary.BigEndian.Uint64(key[24:])+uint64(n)<<20)).IntN(b.most - 12)
 }
 
-// burstLimit is the maximum number of bytes that one sender sends before it has moved to a stream. It takes some seconds
-// to send at one window per round trip.
+// burstLimit is the maximum number of bytes that one sender sends before it has moved to a stream. Sending them takes
+// some seconds at one window per round trip.
 const burstLimit = 16 << 20
 
 // send sends messages until the pair has moved to a stream, and some more. It returns the number of messages.
