@@ -9,8 +9,8 @@ import (
 	"ibrun/internal/job"
 )
 
-// Questions to a job that runs (docs/dev/decisions/0025-control.md). Package queries decides which way
-// they go; here is what the core knows of a rank, and what the root asks by itself.
+// This file handles questions to a running job (docs/dev/decisions/0025-control.md). Package queries sends them through
+// the tree and collects the answers. The core provides the state of each rank, and the root asks one question itself.
 
 // Asked is a question of the user to the root. The driver chooses the ID, which must not be 0. The core answers with
 // Answered.
@@ -68,7 +68,7 @@ func (c *Core) asked(ev Asked) {
 	c.doQueries(c.queries.Ask(c.now, id, ev.Question))
 }
 
-// nodesBelow is how many nodes the job has, while it is being launched.
+// nodesBelow returns the number of nodes of the job, or 0 if the root has no job yet.
 func (c *Core) nodesBelow() uint32 {
 	if c.job == nil {
 		return 0
@@ -76,7 +76,8 @@ func (c *Core) nodesBelow() uint32 {
 	return c.job.Nodes
 }
 
-// answered takes the answer of the whole job.
+// answered handles the answer s of the whole job to the question with the given id. The question came from the user or
+// from hasLooked.
 func (c *Core) answered(id uint32, s rankwire.Standings) {
 	a := &c.root.asking
 	if ticket, ok := a.tickets[id]; ok {

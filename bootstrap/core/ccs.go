@@ -6,13 +6,14 @@ import "ibrun/bootstrap/wire"
 // replies to the root. Nobody on the way remembers them: a request that is lost with a link has no
 // reply, and the job ends then.
 
-// CCSAsked is a client's request, at the root. ID is the driver's. It is answered by CCSAnswered.
+// CCSAsked is the request of a client to the root. The driver chooses the ID. The core answers with CCSAnswered.
 type CCSAsked struct{ wire.CCSRequest }
 
 // CCSReplied answers a CCSOrdered.
 type CCSReplied struct{ wire.CCSReply }
 
-// CCSOrdered hands a request to a rank of this node. The driver answers CCSReplied, in any order.
+// CCSOrdered passes a request to a rank of this node. The driver answers with CCSReplied. The answers may come in any
+// order.
 type CCSOrdered struct{ wire.CCSRequest }
 
 // CCSAnswered answers a CCSAsked.
@@ -23,7 +24,7 @@ func (CCSReplied) IsEvent()   {}
 func (CCSOrdered) IsEffect()  {}
 func (CCSAnswered) IsEffect() {}
 
-// ccsDown passes a request on.
+// ccsDown sends the request m towards its rank. If the rank is on this node, the driver gets the request.
 func (c *Core) ccsDown(m wire.CCSRequest) {
 	switch l, below := c.below.Child(m.Rank); {
 	case c.stage != running && c.stage != ending:
@@ -37,7 +38,7 @@ func (c *Core) ccsDown(m wire.CCSRequest) {
 	}
 }
 
-// ccsUp passes a reply on.
+// ccsUp sends the reply m to the parent. In the root, the driver gets the reply.
 func (c *Core) ccsUp(m wire.CCSReply) {
 	if c.cfg.Root {
 		c.do(CCSAnswered{m})

@@ -18,24 +18,24 @@ import (
 //	                            starting --one fails--> given up: none
 //	none --ResizeAsked, shrink--> waiting --ranks call Resize--> agreed --again--> leaving --Departed--> none
 
-// ResizeAsked is what a user asks for, at the root: a node more on each of some hosts, or fewer
-// nodes. ID is the driver's. It is answered by ResizeTold.
+// ResizeAsked is the request of a user to the root to change the number of nodes of the job. The driver chooses the ID.
+// The core answers with one or more ResizeTold.
 type ResizeAsked struct {
 	ID     uint32
-	Hosts  []job.Run // with the ranks of each in Slots; 0: as many as on the first node
-	Shrink uint32    // nodes that leave, if there are no hosts
+	Hosts  []job.Run // hosts that each get a new node with Slots ranks; 0 means as many as on the first node
+	Shrink uint32    // number of nodes that leave the job; used only if Hosts is empty
 }
 
-// ResizeTold tells a caller how far a change is. Refused: there will be none, and why. Over: it is
-// the last word.
+// ResizeTold reports the progress of a change to the caller. Refused is the reason why the size does not change,
+// or empty. If Over is set, no further ResizeTold follows.
 type ResizeTold struct {
 	ID           uint32
 	Refused      string
 	Over         bool
-	Nodes, Ranks uint32 // that the job gets, or has
+	Nodes, Ranks uint32 // size of the job after the change
 }
 
-// JobResized says that the job has another layout.
+// JobResized tells the driver that the number of nodes of the job has changed. Job has the new layout.
 type JobResized struct{ Job *job.Job }
 
 func (ResizeAsked) IsEvent() {}

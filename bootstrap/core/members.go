@@ -11,7 +11,7 @@ import (
 )
 
 // replaceNode handles a failed session to the first node of f. A spare replaces this node, or the job continues without
-// it. Another child starts the other nodes of f. replaceNode returns false if the job cannot continue.
+// it. A new child is added for the nodes of f that remain. replaceNode returns false if the job cannot continue.
 func (c *Core) replaceNode(f wire.Fault) bool {
 	s, p := c.recovery.Members(), c.cfg.Policy
 	first := int(f.Node - s.All.First)
