@@ -19,8 +19,8 @@ type direction struct {
 // Forever is the duration of a cut after which the link is never restored.
 const Forever = time.Duration(math.MaxInt64)
 
-// arrival is when what is sent now over the link above an agent arrives, if it ever does. TCP
-// repeats what a cut held up. The link keeps the order.
+// arrival returns the time at which data arrives that is sent now over the link between an agent and its parent. TCP
+// retransmits data that a cut has delayed. The link keeps the order.
 func (w *World) arrival(a *agent, up bool) (at time.Duration, comes bool) {
 	way := &a.link.down
 	if up {
@@ -37,8 +37,8 @@ func (w *World) arrival(a *agent, up bool) (at time.Duration, comes bool) {
 	return way.last, true
 }
 
-// Cut stops what goes over the link above the agent of a node, one way or both, for a time. What
-// is under way arrives.
+// Cut delays data on the link between the agent of a node and its parent for a time, in one direction or both. Data
+// that was sent before still arrives.
 func (w *World) Cut(node uint32, up, down bool, d time.Duration) {
 	a := w.agents[node]
 	if a == nil {
@@ -58,8 +58,8 @@ func (w *World) Cut(node uint32, up, down bool, d time.Duration) {
 
 func (w *World) isCut(a *agent) bool { return max(a.link.up.cut, a.link.down.cut) > w.now }
 
-// probed is what a kernel knows of the link above an agent: a cut in either direction keeps
-// acknowledgements away.
+// probed returns the state of the connection between an agent and its parent, as a kernel reports it. A cut in either
+// direction delays acknowledgements.
 func (w *World) probed(below *agent, l core.Link) core.Probed {
 	cut := w.isCut(below)
 	p := core.Probed{Link: l, Known: true, Waits: cut}

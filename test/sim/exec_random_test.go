@@ -14,7 +14,7 @@ import (
 // which each node is counted once.
 type callers struct {
 	rng     *rand.Rand
-	left    map[uint32]bool // the caller has
+	left    map[uint32]bool // orders whose caller has left
 	asked   int
 	printed int
 }
@@ -68,7 +68,7 @@ func (x *callers) print(c *chaos, node uint32, e flow.StartDaemons) {
 	})
 }
 
-// ended holds the answers against the orders.
+// ended compares the answers with the orders.
 func (x *callers) ended(c *chaos) (wrong []string) {
 	if c.killed || c.asked > 1 || c.w.Outcome == nil || c.w.Outcome.Code == -1 {
 		return nil

@@ -25,7 +25,7 @@ type repaired struct {
 	others           int // faults that are no loss of an agent or a session
 }
 
-// more notes a fault.
+// more counts a fault that is not the loss of an agent.
 func (r *repaired) more(name string) {
 	if r != nil && !strings.Contains(name, "agent") {
 		r.others++
@@ -64,7 +64,7 @@ func (r *repaired) stepped(c *chaos, a *agent, ev core.Event, effects []core.Eff
 				continue
 			}
 			r.again++
-			r.lost[a.node] = true // what the old start has printed
+			r.lost[a.node] = true // the output of the earlier start may be lost
 			for i := range e.Node.Ranks {
 				delete(r.released, e.Node.First+job.Slot(i))
 			}
@@ -95,7 +95,7 @@ func (c *chaos) honest(a *agent, what any) {
 	}
 }
 
-// rollBack lets a rank ask at some time that all ranks start again.
+// rollBack lets a rank request a restart of all ranks at a random time.
 func (r *repaired) rollBack(c *chaos, rng *rand.Rand) {
 	node, at := uint32(rng.IntN(c.nodes)), time.Duration(rng.Int64N(int64(4*time.Second)))
 	r.others++
@@ -124,7 +124,7 @@ func (r *repaired) draw(c *chaos, rng *rand.Rand) {
 	}
 }
 
-// ended holds the output against what was printed.
+// ended compares the output of the job with the data that the ranks have printed.
 func (r *repaired) ended(c *chaos) {
 	if r == nil || c.killed || c.w.Outcome == nil {
 		return

@@ -14,14 +14,14 @@ import (
 	"ibrun/internal/job"
 )
 
-// tools are the sessions and calls of exec beside a job that changes. Members live until they are
-// killed, and other daemons end at once. The root numbers all in the order in which they are asked.
+// tools starts tool sessions and daemons while a job changes. Members of sessions run until they are killed. Other
+// daemons exit at once. The root numbers sessions and orders in the order in which they are requested.
 type tools struct {
 	*World
 	t        *testing.T
 	asked    uint32
-	op       map[uint32]uint32         // by session: its newest collective
-	released map[uint32]map[int]string // by session: the members that are out of it, and their trouble
+	op       map[uint32]uint32         // number of the newest collective of each session, by session ID
+	released map[uint32]map[int]string // members released from it with their error texts, by session ID
 }
 
 func newTools(t *testing.T, w *World) *tools {
@@ -68,7 +68,7 @@ func (x *tools) members(id uint32) map[uint32]*agent {
 	return all
 }
 
-// join lets all members that run join a barrier.
+// join lets all running members of a session join a barrier.
 func (x *tools) join(id uint32) {
 	x.op[id]++
 	x.released[id] = map[int]string{}
@@ -78,7 +78,7 @@ func (x *tools) join(id uint32) {
 	}
 }
 
-// joined holds that n members are out of the barrier, with the same trouble.
+// joined requires that n members were released from the barrier, all with the error text trouble.
 func (x *tools) joined(id uint32, n int, trouble string) {
 	x.t.Helper()
 	require.Len(x.t, x.members(id), n)
@@ -236,8 +236,8 @@ func TestToolsOfRepairedJob(t *testing.T) {
 	}
 }
 
-// A spare that has taken the place of a lost node is asked for by its own host, and the lost one
-// is not there any more.
+// After a spare has replaced a lost node, sessions can be started on the host of the spare. Orders for the lost host
+// are refused.
 func TestToolsOnSpare(t *testing.T) {
 	cfg := plan(6, 2, "chain")
 	cfg.Job.Launch.Restarts, cfg.Job.Launch.StartBarrier, cfg.Policy.MaxRestarts = true, true, 100
@@ -256,7 +256,7 @@ func TestToolsOnSpare(t *testing.T) {
 	w.At(61*time.Second, func() {
 		require.Equal(t, "the job has no host "+lost, x.answered(1).Refused)
 		require.Equal(t, []flow.SessionOpened{{ID: 2, On: []flow.MembersOn{{Host: spare, Count: 2}}}}, w.Sessions)
-		require.Len(t, x.members(1), 2) // the first that the root has numbered
+		require.Len(t, x.members(1), 2) // the root numbers this session 1, because it has refused the other one
 		w.Interrupt(15)
 	})
 	require.NoError(t, w.Run(time.Hour))

@@ -42,7 +42,7 @@ const (
 	Heard     = Launching | Settled | Resumed                     // the parent handles frames of the child
 	Linked    = Heard | Reported                                  // the child has a link to the parent
 	Coming    = GrowWaiting | GrowStarting | GrowUp | GrowReady   // the nodes of the child are not in the job yet
-	Replacing = SuccessorStarting | SuccessorUp                   // the lost child still has the nodes of the place
+	Replacing = SuccessorStarting | SuccessorUp                   // a successor whose lost child is not replaced yet
 	Relinking = Rejoining | Joining                               // a new link to an agent of the job is being opened
 	HasExited = Reported | Exited
 	Ended     = HasExited | Gone

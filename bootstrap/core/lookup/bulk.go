@@ -38,16 +38,16 @@ type BulkEffect struct {
 // misses a value after a bulk fetch looks up this value individually.
 type Bulk struct {
 	Started uint64 // number of fetches, counted at the root only
-	Called  uint32 // the newest fence that was called for
+	Called  uint32 // number of the newest fetch for which the children were called
 
 	below     *subtree.Subtree
 	children  []bulkChild
-	requested uint32 // the newest fence whose request was passed up
-	own       uint32 // this node's own request; 0: none is open
-	answered  bool   // this node has answered the newest call
-	sent      bool   // the subtree has
+	requested uint32 // number of the newest fetch that was requested from the parent
+	own       uint32 // number of the fetch that this node waits for; 0 means none
+	answered  bool   // this node's values for the newest call were read; always true at the root
+	sent      bool   // the values of this subtree were sent for the newest call
 	parts     frame.Values
-	ready     uint32 // the newest whose values came down
+	ready     uint32 // number of the newest fetch that is complete, so that values are known
 	values    frame.Values
 	out       []BulkEffect
 
@@ -73,14 +73,14 @@ func (f *Bulk) child(l subtree.Link) *bulkChild {
 
 func (f *Bulk) do(e BulkEffect) { f.out = append(f.out, e) }
 
-// done returns what was done since the last event.
+// done returns the effects since the last event.
 func (f *Bulk) done() []BulkEffect {
 	out := f.out
 	f.out = f.out[:0]
 	return out
 }
 
-// Request takes the request of a child, or of this node for Up.
+// Request handles the request of a child for a fetch. If from is Up, this node itself has sent the request.
 func (f *Bulk) Request(from subtree.Link, fence uint32) []BulkEffect {
 	if from == subtree.Up {
 		f.own = max(f.own, fence)
@@ -103,13 +103,13 @@ func (f *Bulk) Request(from subtree.Link, fence uint32) []BulkEffect {
 	return f.done()
 }
 
-// Call takes the parent's call.
+// Call handles the parent's request for the values of this subtree.
 func (f *Bulk) Call(fence uint32) []BulkEffect {
 	f.call(fence)
 	return f.done()
 }
 
-// call asks the subtree for what it has to give. A newer call takes the place of an older one.
+// call requests the values of this node and of the children's subtrees. It replaces an older call.
 func (f *Bulk) call(fence uint32) {
 	if fence <= f.Called {
 		f.giveAgain(fence)
@@ -125,7 +125,8 @@ func (f *Bulk) call(fence uint32) {
 	f.check()
 }
 
-// ReadDone handles the values of this node, which Bulk retains until it sends them. They are empty if the node has none.
+// ReadDone handles the values of this node, which Bulk retains until it sends them. They are empty if the node has
+// none.
 func (f *Bulk) ReadDone(fence uint32, value []byte) []BulkEffect {
 	if fence == f.Called && !f.answered {
 		f.answered = true
@@ -137,22 +138,22 @@ func (f *Bulk) ReadDone(fence uint32, value []byte) []BulkEffect {
 	return f.done()
 }
 
-// Gave takes what a child's subtree has.
+// Gave handles the values of a child's subtree.
 func (f *Bulk) Gave(from subtree.Link, fence uint32, values frame.Values) []BulkEffect {
-	if f.child(from).gave = fence; fence >= f.Called { // else a newer call took its place meanwhile
+	if f.child(from).gave = fence; fence >= f.Called { // otherwise a newer call has replaced that call
 		f.parts.Add(values)
 		f.check()
 	}
 	return f.done()
 }
 
-// ChildEnded goes on without a child that has ended.
+// ChildEnded stops waiting for the values of a child that has ended.
 func (f *Bulk) ChildEnded() []BulkEffect {
 	f.check()
 	return f.done()
 }
 
-// check sends the values on when all of this subtree have given or never will.
+// check sends the values of this subtree when this node and all children have provided theirs or have ended.
 func (f *Bulk) check() {
 	if f.sent || !f.answered {
 		return
@@ -177,7 +178,7 @@ func (f *Bulk) check() {
 	f.do(BulkEffect{Do: SendBulk, To: subtree.Up, Fence: f.Called, Values: values})
 }
 
-// Values takes the values of all nodes from the parent.
+// Values handles the values of all nodes, which the parent has sent.
 func (f *Bulk) Values(fence uint32, values frame.Values) []BulkEffect {
 	f.take(fence, values)
 	return f.done()
@@ -188,11 +189,11 @@ func (f *Bulk) take(fence uint32, values frame.Values) {
 	f.serve()
 }
 
-// Forget drops the values that came last: they may be of nodes that have left. Whoever asks for
-// them gets none.
+// Forget drops the values of the newest fetch, because they may be from nodes that have left the job. Later requests
+// for them get no values.
 func (f *Bulk) Forget() { f.values = frame.Values{} }
 
-// serve hands the values to those that asked for them.
+// serve sends the values to the children and to the node that have requested them.
 func (f *Bulk) serve() {
 	for i := range f.children {
 		if k := &f.children[i]; k.wants > 0 && k.wants <= f.ready {
@@ -206,10 +207,11 @@ func (f *Bulk) serve() {
 	}
 }
 
-// Refuses reports whether a child cannot give for a fence: nobody called, or it has given.
+// Refuses reports whether values from a child for a fence are invalid, because this agent has not called for them or
+// the child has sent its values before.
 func (f *Bulk) Refuses(from subtree.Link, fence uint32) bool {
 	return fence > f.Called || fence <= f.child(from).gave
 }
 
-// Waits reports whether this subtree has asked the parent for values that have not come.
+// Waits reports whether this agent has requested values from the parent that have not come yet.
 func (f *Bulk) Waits() bool { return f.requested > f.ready }

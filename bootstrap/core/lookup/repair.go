@@ -21,8 +21,8 @@ func (l *Lookups) Moved(from subtree.Link) {
 	}
 }
 
-// Took lets a child stand for another one, which is about to end. What of the table is not here yet
-// does not come from it, since that may have been lost: who misses an address asks for it.
+// Took records that a child replaces another one, which is about to end. The table does not wait for the blocks of the
+// child, because they may have been lost with the other one. Addresses missing in the table are looked up individually.
 func (l *Lookups) Took(child subtree.Link) {
 	l.becomePart(child, partHere)
 }

@@ -17,7 +17,7 @@ type table struct {
 	children []tablePart   // state of each child's blocks, indexed by link
 	reported int           // number of children whose state is not partMissing
 	sent     bool          // the blocks of this subtree were complete and were passed on
-	here     bool          // the table has come
+	here     bool          // the table has come from the parent, or is complete at the root
 	early    []requester   // questions that wait for the table or for a fetch
 	giveUp   time.Duration // time until which questions wait; 0 if none has waited yet
 }
@@ -35,8 +35,8 @@ const (
 // are passed on in the tree. Without a limit, a node whose ranks publish no addresses would block them for ever.
 const tablePatience = 2 * time.Second
 
-// waitsForTable parks the question a until the table comes, and reports whether it has done so. It does not park
-// questions about keys of the KVS or questions that request a fresh answer. Without Lookups.waits it parks none.
+// waitsForTable delays the question a until the table comes, and reports whether it has done so. It does not delay
+// questions about keys of the KVS or questions that request a fresh answer. If Lookups.waits is false, it delays none.
 func (l *Lookups) waitsForTable(a requester) bool {
 	t := &l.table
 	if !l.waits || t.here || a.ask.Fresh || a.ask.Key != "" {
@@ -45,7 +45,7 @@ func (l *Lookups) waitsForTable(a requester) bool {
 	return l.park(a)
 }
 
-// park adds a to the questions that wait for the table or for a fetch. It returns false if tablePatience is over.
+// park adds a to the questions that wait for the table or for a fetch. It returns false if tablePatience has passed.
 func (l *Lookups) park(a requester) bool {
 	t := &l.table
 	if t.giveUp == 0 {
@@ -59,7 +59,7 @@ func (l *Lookups) park(a requester) bool {
 	return true
 }
 
-// tableDue looks up the parked questions if their time is over. Otherwise it requests a wake-up at that time.
+// tableDue looks up the parked questions if table.giveUp has passed. Otherwise it requests a wake-up at that time.
 func (l *Lookups) tableDue() {
 	t := &l.table
 	if t.giveUp > 0 && l.now >= t.giveUp && len(t.early) > 0 {
@@ -172,7 +172,7 @@ func (l *Lookups) takeTable(blocks frame.Values) {
 	l.flush()
 }
 
-// flush looks up the parked questions.
+// flush looks up the answers to the questions that were delayed by park.
 func (l *Lookups) flush() {
 	early := l.table.early
 	l.table.early = nil

@@ -21,7 +21,7 @@ func (r *Ranks) Open(first job.Slot, count uint32) {
 	r.first, r.programs, r.Alive, r.Undrained = first, make([]Program, count), count, count
 }
 
-// Renumber gives the ranks slots from first on.
+// Renumber changes the slots of the ranks to consecutive ones from first on.
 func (r *Ranks) Renumber(first job.Slot) { r.first = first }
 
 // Drop removes all ranks, because they will not be started.
@@ -30,27 +30,27 @@ func (r *Ranks) Drop() { r.programs, r.Alive, r.Undrained = nil, 0, 0 }
 // Leave records that the ranks have left the job. They may still run.
 func (r *Ranks) Leave() { r.left = true }
 
-// Left reports whether they have left the job.
+// Left reports whether the ranks have left the job.
 func (r *Ranks) Left() bool { return r.left }
 
-// First is the slot of the first rank.
+// First returns the slot of the first rank.
 func (r *Ranks) First() job.Slot { return r.first }
 
-// Count is the number of ranks.
+// Count returns the number of ranks.
 func (r *Ranks) Count() uint32 { return uint32(len(r.programs)) }
 
-// Has reports whether a rank is of this node.
+// Has reports whether a rank belongs to this node.
 func (r *Ranks) Has(rank job.Slot) bool {
 	return rank >= r.first && uint32(rank-r.first) < uint32(len(r.programs))
 }
 
-// Index is the place of a rank of this node, from 0.
+// Index returns the index of a rank among the ranks of this node, from 0.
 func (r *Ranks) Index(rank job.Slot) int { return int(rank - r.first) }
 
-// Of is the program of a rank of this node.
+// Of returns the newest program of a rank of this node.
 func (r *Ranks) Of(rank job.Slot) *Program { return &r.programs[rank-r.first] }
 
-// Newest is the highest number of all programs; 0: there is no rank.
+// Newest returns the highest number of a program of these ranks, or 0 if there are no ranks.
 func (r *Ranks) Newest() (number uint16) {
 	for i := range r.programs {
 		number = max(number, r.programs[i].Number())
