@@ -68,7 +68,7 @@ func (l *link) finish() {
 // giveUp unblocks drain, because the peer is dead.
 func (l *link) giveUp() { l.given.Do(func() { close(l.lost) }) }
 
-// drain waits until the writer has ended or giveUp is called, but at most for the time most.
+// drain closes the queues and waits until the writer has ended or giveUp is called, but at most for the time most.
 func (l *link) drain(most time.Duration) {
 	l.finish()
 	select {

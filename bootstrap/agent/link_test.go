@@ -15,7 +15,7 @@ import (
 	"ibrun/test/waitfor"
 )
 
-// frames are the messages in a stretch of bytes.
+// frames returns the messages that it reads from a stream.
 func frames(t *testing.T, from io.Reader) (list []frame.Message) {
 	for in := wire.Vocabulary.NewReader(from, frame.Parent|frame.Child); ; {
 		m, err := in.Next()
@@ -101,7 +101,7 @@ func TestReadSaysWhyItEnds(t *testing.T) {
 	}
 }
 
-// Heartbeats that nobody takes do not pile up.
+// TestHeartbeatsDoNotPileUp requires that heartbeats are not queued more than once.
 func TestHeartbeatsDoNotPileUp(t *testing.T) {
 	l := newLink()
 	for range 1000 {

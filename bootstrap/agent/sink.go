@@ -66,13 +66,13 @@ type source struct {
 	stream uint8
 }
 
-// printed is one chunk of what a rank printed.
+// printed is one chunk of the output of a rank.
 type printed struct {
 	source
 	data []byte
 }
 
-// part is the beginning of a line, in the chunks that it came in.
+// part is the stored beginning of an unfinished line, as a list of chunks.
 type part struct {
 	chunks [][]byte
 	size   int
@@ -98,8 +98,8 @@ func (s *Sink) put(w printed) {
 // sinkPatience limits how long close waits while the reader of the output accepts no data.
 const sinkPatience = 200 * time.Millisecond
 
-// close writes what is left and ends the goroutine. A consumer that takes
-// nothing is not waited for: the core has already given that output up.
+// close writes the remaining output and ends the goroutine. It waits at most sinkPatience, because the output may be
+// a pipe that is not read.
 func (s *Sink) close() {
 	s.mu.Lock()
 	s.closed = true
@@ -154,8 +154,8 @@ func (s *Sink) write(w printed, to terminalEvents) {
 	to.Wrote(core.Wrote{N: len(w.data)})
 }
 
-// shown is what a source's stream is to show of some bytes. A character is
-// shown when it is whole: others may write between its bytes.
+// shown returns out with control bytes escaped if it is written to a terminal. It stores an incomplete character
+// until the rest of it arrives, because other ranks may write in between.
 func (s *Sink) shown(from source, out []byte) []byte {
 	if !s.style.Escape[from.stream] {
 		return out
@@ -188,7 +188,8 @@ func (s *Sink) lines(from source, data []byte) (out []byte) {
 	return out
 }
 
-// hold keeps a piece of a line, if there is room for it.
+// hold stores a part of an unfinished line. It returns false, without effect, if longestLine or maxBuffered would be
+// exceeded.
 func (s *Sink) hold(from source, piece []byte) bool {
 	p := s.parts[from]
 	if p == nil {
@@ -202,8 +203,8 @@ func (s *Sink) hold(from source, piece []byte) bool {
 	return true
 }
 
-// begin makes out ready for more of a source's line: its label and what is held of
-// it, behind the end of another's line that is begun. Nothing, if it is this one.
+// begin prepares out for more data of a line of from. It ends the unfinished line of another rank, and then appends
+// the label, if from has not begun the line, and the stored part of the line.
 func (s *Sink) begin(out []byte, from source) []byte {
 	open := s.open[from.stream]
 	if open != nil && *open != from {

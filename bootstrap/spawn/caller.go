@@ -54,7 +54,7 @@ func (c *connection) id() []byte {
 	return b
 }
 
-// askKernel asks by sock_diag(7), which looks the one connection up.
+// askKernel asks the kernel for the user ID by sock_diag(7), which searches for a single connection.
 func (c *connection) askKernel() (uid int, err error) {
 	s, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_INET_DIAG)
 	if err != nil {
@@ -79,7 +79,7 @@ func (c *connection) askKernel() (uid int, err error) {
 	return c.read(answer[:n])
 }
 
-// read takes the kernel's answer: struct inet_diag_msg, or an error.
+// read decodes the answer of the kernel, which is a struct inet_diag_msg or an error.
 func (c *connection) read(b []byte) (uid int, err error) {
 	const state, at, uidAt, inodeAt, size = 1, 4, 64, 68, 72
 	if len(b) < unix.NLMSG_HDRLEN+4 {
@@ -101,7 +101,7 @@ func (c *connection) read(b []byte) (uid int, err error) {
 	return int(binary.NativeEndian.Uint32(b[uidAt:])), nil
 }
 
-// find looks in a table of procfs (proc_pid_net(5)), for kernels without sock_diag.
+// find returns the user ID from a table of procfs (proc_pid_net(5)). It is for kernels without sock_diag.
 func (c *connection) find(table []byte) (uid int, err error) {
 	const local, remote, state, uidAt, inode, fields = 1, 2, 3, 7, 9, 10
 	for line := range bytes.Lines(table) {

@@ -18,19 +18,18 @@ import (
 )
 
 type (
-	// CharmRank is a rank that is started as a program of Charm++. It comes before anything of it.
+	// CharmRank describes a rank that is started as a Charm++ program.
 	CharmRank struct {
 		Rank   job.Slot
 		PEs    uint32
 		Prints bool // what it prints is to come as frames, too; else its descriptors count
-		// Resizes: it is built to go on with another number of processes.
+		// Resizes means that the program can continue after its number of processes has changed.
 		Resizes bool
 	}
 )
 
-// startsByCharmrun reports whether a program is of Charm++'s layer netlrts, which finds its peers
-// by a variable of charmrun's, and is not given that one already. The library is linked statically,
-// and in C++.
+// startsByCharmrun reports whether the program at path uses the netlrts layer of Charm++ and env does not contain
+// NETSTART. By this variable, charmrun tells such a program where its peers are.
 func startsByCharmrun(path string, env []string) bool {
 	if slices.ContainsFunc(env, func(e string) bool { return strings.HasPrefix(e, "NETSTART=") }) {
 		return false
@@ -44,7 +43,7 @@ func startsByCharmrun(path string, env []string) bool {
 	if !inCPlusPlus {
 		return false
 	}
-	variable := append([]byte(strings.ToUpper("netstart")), 0) // made here, so that this binary does not hold it
+	variable := append([]byte(strings.ToUpper("netstart")), 0) // computed, because ibrun must not contain it
 	return holds(path, []byte(charm.NodeTab), variable)
 }
 
@@ -80,7 +79,7 @@ func holds(path string, all ...[]byte) bool {
 	return !slices.ContainsFunc(all, func(w []byte) bool { return !bytes.Contains(text, w) })
 }
 
-// offerCharm opens the port, once.
+// offerCharm opens the port for Charm++ programs once.
 func (s *Set) offerCharm() error {
 	p := &s.Charm
 	if p.tried {
@@ -96,7 +95,7 @@ func (s *Set) offerCharm() error {
 	return p.err
 }
 
-// prepareCharm adds to a rank's environment what charmrun would.
+// prepareCharm adds the variables that charmrun would set to the environment of a rank.
 func (s *Set) prepareCharm(env *environment, r *rank, resizes bool) error {
 	if err := s.offerCharm(); err != nil {
 		return err
@@ -122,8 +121,8 @@ func (s *Set) prepareCharm(env *environment, r *rank, resizes bool) error {
 	return nil
 }
 
-// netMagic is a number that programs of one job agree on, and others do not: its low 8 bits stand
-// in each datagram. It tells nothing of the secret.
+// netMagic returns a number that identifies the job. Programs of the job send its low 8 bits in each datagram. It
+// reveals nothing about the secret.
 func netMagic(secret []byte) uint32 {
 	sum := sha256.Sum256(append([]byte("netmagic "), secret...))
 	return binary.BigEndian.Uint32(sum[:]) >> 1 // it is read as an int
@@ -141,7 +140,8 @@ func (s *Set) Mute(slot job.Slot) {
 	}()
 }
 
-// mute lets the reader drop what comes, and returns when it has passed on what was there.
+// mute makes the reader drop all later output. It returns after the output that is already in the stream has been
+// reported.
 func (r *reader) mute() {
 	r.mu.Lock()
 	f := r.file
@@ -159,14 +159,14 @@ func (r *reader) mute() {
 	}
 }
 
-// silenced notes that nothing was left to read, if the reader is to drop what comes then.
+// silenced reports whether mute was called.
 func (r *reader) silenced() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.muting
 }
 
-// discard drops what comes until the stream ends, or some time after the rank's end.
+// discard drops output until the stream ends, or until some time after the end of the rank.
 func (r *reader) discard(buf []byte) {
 	r.mu.Lock()
 	r.drops = true

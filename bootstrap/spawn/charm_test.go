@@ -12,7 +12,7 @@ import (
 	"ibrun/internal/job"
 )
 
-// servingCharm is a node of two ranks, 4 and 5, with an open port of Charm++.
+// servingCharm returns a node with the ranks 4 and 5 and an open port for Charm++ programs.
 func servingCharm(t *testing.T) (*Set, chan Event) {
 	events := make(chan Event, 100)
 	s := &Set{cfg: Config{Job: &job.Job{Size: 8, Nodes: 4}, NodeIndex: 2, Events: recorder(func(ev Event) { events <- ev })}}
@@ -34,8 +34,7 @@ func TestNetMagic(t *testing.T) {
 	require.Len(t, seen, 100)
 }
 
-// What a stream holds when it is muted is passed on, to the last byte, and nothing that comes
-// later.
+// TestMute requires that the data in a stream is reported when the stream is muted, and that later data is dropped.
 func TestMute(t *testing.T) {
 	for _, before := range []string{"", "a line\n", "a line\nand the beginning of one", strings.Repeat("x", 3*chunkSize)} {
 		events := make(chan Event, 100)

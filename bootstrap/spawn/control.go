@@ -213,8 +213,8 @@ func (d *control) admit(f *os.File, speaksPMI bool) {
 // the program has arrived, but the reader goroutine may run late on a busy node.
 const goneWords = 50
 
-// over reports whether the reader of a program has ended. It waits for the time lastWords, and longer if the program
-// has closed its socket.
+// over reports whether the reader goroutine of a program has ended. It waits for the time lastWords, and longer if
+// the program has closed its socket.
 func (d *control) over() bool {
 	for range goneWords {
 		select {

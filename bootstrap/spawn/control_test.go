@@ -16,7 +16,7 @@ import (
 	"ibrun/bootstrap/wire/rankwire"
 )
 
-// entered is a control channel that serves a rank, whose end is the caller's.
+// entered returns the control of a rank, which is being read, and the end of the rank, which the caller must close.
 func entered(t *testing.T, events recorder) (d *control, rank *os.File) {
 	d = newControl(3, events)
 	rank, err := d.open()
@@ -26,7 +26,7 @@ func entered(t *testing.T, events recorder) (d *control, rank *os.File) {
 	return d, rank
 }
 
-// hello is a program that says Hello over a rank's descriptor, and its own socket.
+// hello sends Hello over the descriptor of a rank, as a program does, and returns the socket of the program.
 func hello(t *testing.T, rank *os.File) *net.UnixConn {
 	a, b, err := SocketPair()
 	require.NoError(t, err)
@@ -40,7 +40,7 @@ func hello(t *testing.T, rank *os.File) *net.UnixConn {
 	return c.(*net.UnixConn)
 }
 
-// Somebody who never stops talking is not listened to for ever.
+// TestEndlessWords requires that the reading from a program that never stops sending ends.
 func TestEndlessWords(t *testing.T) {
 	for _, joins := range []bool{false, true} {
 		d, rank := entered(t, func(Event) {})

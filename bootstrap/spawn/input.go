@@ -8,12 +8,12 @@ import (
 	"ibrun/internal/job"
 )
 
-// feeder writes standard input to one rank. What may be queued is bounded by
-// the core's credit; the goroutine ends with the input or the rank.
+// feeder writes the standard input of one rank. The credit that the core grants limits the length of the queue. The
+// goroutine of the feeder ends with the input or the rank.
 type feeder struct {
 	rank   job.Slot
 	events Events
-	// terminal says that the rank reads from one: its end of input is a character.
+	// terminal means that the rank reads from a terminal, where a character marks the end of the input.
 	terminal bool
 
 	mu     sync.Mutex
@@ -24,7 +24,7 @@ type feeder struct {
 	// changed is signaled when queue, ending or closed has changed.
 	changed sync.Cond
 
-	last byte // that was written; run's alone
+	last byte // byte that was written last; only run uses it
 }
 
 func newFeeder(rank job.Slot, events Events) *feeder {
@@ -54,7 +54,7 @@ func (f *feeder) end() {
 	f.changed.Signal()
 }
 
-// more reports whether the rank may still be given something to read.
+// more reports whether the rank may still receive input. It returns false if f is nil.
 func (f *feeder) more() bool {
 	if f == nil {
 		return false
@@ -79,7 +79,7 @@ func (f *feeder) close() {
 	f.changed.Signal()
 }
 
-// next returns what to write; ok is false at the end of the input.
+// next waits for input and returns it. ok is false at the end of the input.
 func (f *feeder) next() (data []byte, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -93,11 +93,11 @@ func (f *feeder) next() (data []byte, ok bool) {
 	return data, true
 }
 
-// endOfInput is what a terminal takes for the end of input at the beginning of a line (VEOF of
-// termios(3)); elsewhere it ends the line.
+// endOfInput is the character that marks the end of input on a terminal at the beginning of a line (VEOF of
+// termios(3)). Within a line, it ends the line.
 const endOfInput = 4
 
-// endTerminal ends the input of a program that reads from a terminal, which stays open.
+// endTerminal ends the input of a program that reads from a terminal. The terminal stays open.
 func (f *feeder) endTerminal(file *os.File) {
 	end := []byte{endOfInput}
 	if f.last != 0 && f.last != '\n' && f.last != '\r' {

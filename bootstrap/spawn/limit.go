@@ -15,7 +15,7 @@ import (
 // The index is the number of the resource, RLIMIT_CPU for example.
 var harmful = [limits.Count]bool{0: true, 1: true, 2: true, 7: true, 9: true, 15: true}
 
-// prepare gives the agent what ranks inherit: umask and harmless limits.
+// prepare sets the umask and the harmless limits of the agent. Ranks inherit them.
 func (s *Set) prepare() {
 	syscall.Umask(int(s.cfg.Job.Umask))
 	own := limits.Original()
@@ -40,9 +40,9 @@ func (s *Set) prepare() {
 	}
 }
 
-// attainable is what the kernel lets us set. Whether a hard limit can be raised is
-// tried: not every root may (capabilities(7), CAP_SYS_RESOURCE), and files have a bound
-// of their own (fs.nr_open). This process's soft limit, which could harm it, stays.
+// attainable returns the limit closest to l that the kernel lets this process set. It tries to raise the hard limit,
+// because root is not always allowed to (capabilities(7), CAP_SYS_RESOURCE), and fs.nr_open limits the number of
+// files. The soft limit of this process stays unchanged.
 func attainable(l job.Limit, have limits.Limit) limits.Limit {
 	want := limits.Limit{Soft: l.Soft, Hard: l.Hard}
 	var own syscall.Rlimit

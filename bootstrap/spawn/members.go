@@ -9,12 +9,12 @@ import (
 	"ibrun/internal/job"
 )
 
-// Members of a session are daemons with a channel of their own to the agent, on the same descriptor
-// that a rank has its on (docs/dev/decisions/0035-tools.md). Another variable names it, so that no
-// program takes one for the other.
+// Members of a session are daemons that communicate with the agent over their descriptor ControlFD, as ranks do
+// (docs/dev/decisions/0035-tools.md). The environment variable for the descriptor has another name than for ranks, so
+// that a program does not confuse the two.
 
-// addMembers makes the members of this node: each beside all ranks that run, or beside one. That one may
-// have ended.
+// addMembers adds the members of a session on this node. Each runs beside all ranks in the order, or beside one rank,
+// which may have ended.
 func (d *Daemons) addMembers() {
 	o := &d.order
 	for k := range o.Count {
@@ -42,8 +42,8 @@ func (d *Daemons) addMember(one *daemon, slots []job.Slot, events Events) {
 	one.member.noun = "member"
 }
 
-// greet tells a member that runs who it is, and what has come for it, and listens to it. The caller
-// holds the lock of d.
+// greet sends a running member its description and the frames in one.early, and starts to read from it. It does
+// nothing if the daemon is no member. The caller must hold d.mu.
 func (d *Daemons) greet(one *daemon) {
 	if one.member == nil {
 		return
@@ -73,7 +73,7 @@ func (one *daemon) leave() {
 	}
 }
 
-// Tell gives a frame to a member, when it runs.
+// Tell sends a frame to a member. If the member has not been sent its description yet, the frame is sent later.
 func (d *Daemons) Tell(member uint32, m frame.Message) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

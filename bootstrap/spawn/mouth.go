@@ -18,8 +18,8 @@ type mouth struct {
 	fds  []int
 }
 
-// lateWords is how much is read after the deadline: more than a socket holds, and
-// not all that somebody can say who never stops.
+// lateWords is the maximum number of bytes that are read after the deadline. It is larger than the buffer of a
+// socket. It stops the reading from a program that never stops sending.
 const lateWords = 1 << 20
 
 func (m *mouth) Read(b []byte) (n int, err error) {
@@ -46,7 +46,7 @@ func (m *mouth) Read(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// receive reads once, without waiting.
+// receive makes one read from the socket without waiting.
 func (m *mouth) receive(fd int, b []byte) (n int, err error) {
 	var oob [64]byte
 	oobn := 0
@@ -67,31 +67,31 @@ func (m *mouth) receive(fd int, b []byte) (n int, err error) {
 	return n, err
 }
 
-// take is the descriptors that have come.
+// take returns the file descriptors received since the last call.
 func (m *mouth) take() (fds []int) {
 	fds, m.fds = m.fds, nil
 	return fds
 }
 
-// discard closes descriptors that nobody wants.
+// discard closes the received file descriptors.
 func (m *mouth) discard() {
 	for _, fd := range m.take() {
 		unix.Close(fd)
 	}
 }
 
-// shut makes those fail at once who write, or wait for an answer.
+// shut shuts the socket down, so that processes that write to it or wait for an answer fail at once.
 func (m *mouth) shut() {
 	if raw, err := m.SyscallConn(); err == nil {
 		_ = raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })
 	}
 }
 
-// pmiChunk is the most of what a rank says by PMI that is posted at a time.
+// pmiChunk is the maximum number of bytes of PMI that are reported at a time.
 const pmiChunk = 4096
 
-// readPMI hands out what it reads, which the receiver may keep: as much memory as there is to read,
-// since a client may say much in small pieces.
+// readPMI calls said with each piece that it reads. The piece is a copy that said may retain. The copy has the exact
+// length, because a client may send much data in small pieces.
 func readPMI(in io.Reader, said func(words []byte)) {
 	b := make([]byte, pmiChunk)
 	for {

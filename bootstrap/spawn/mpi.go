@@ -11,24 +11,24 @@ import (
 	"ibrun/internal/safefile"
 )
 
-// library is what a node's ranks are given of Open MPI's side of PMI.
+// library is the PMI library that ranks with Open MPI load.
 type library struct {
 	file *os.File // libpmi, open until the agent ends; nil if ranks do not get it; guarded by Set.mu
 	err  error    // reason if file is nil because of an error
 }
 
-// kind is what a program has to do with MPI.
+// kind describes how a program uses MPI.
 type kind struct {
 	open, mpich bool
 	pmix        bool   // a client of PMIx without MPI
-	soname      string // by which it was recognized
-	charm       bool   // of Charm++'s layer netlrts
+	soname      string // name of the shared library by which the program was recognized
+	charm       bool   // a Charm++ program with the layer netlrts
 	launcher    bool   // it starts MPI programs itself
-	names       string // a launcher that its command line or its script names; empty: none
+	names       string // launcher that its command line or script names; "" if it names none
 }
 
-// linked says which MPI library a program is linked with. Of a script, of what
-// loads its libraries later and of what cannot be read it says nothing.
+// linked returns the kind of the program at path by the shared libraries that it is linked with. It returns the zero
+// kind for a script and for a file that cannot be read. It does not find libraries that a program loads at run time.
 func linked(path string) kind {
 	names, err := neededLibraries(path)
 	if err != nil {
@@ -37,9 +37,9 @@ func linked(path string) kind {
 	return recognize(names)
 }
 
-// recognize finds an MPI library by its name: libmpi.so.40 and its languages are
-// Open MPI's, libmpich.so and the libmpi.so.12 of MPICH's agreement with its kin
-// are MPICH's. A program of libpmix alone is one that uses PMIx by itself.
+// recognize determines the MPI library by its file name. libmpi.so.40 and its language bindings belong to Open MPI.
+// libmpich.so and libmpi.so.12 belong to MPICH and to libraries with the same ABI. A program with libpmix alone is a
+// client of PMIx without MPI.
 func recognize(libraries []string) (found kind) {
 	for _, name := range libraries {
 		switch {
@@ -54,7 +54,7 @@ func recognize(libraries []string) (found kind) {
 	return found
 }
 
-// needs is what a rank is given to find its peers by.
+// needs lists the interfaces by which a rank finds its peers.
 type needs struct{ pmi, libpmi, pmix, charm, resizes bool }
 
 // needs returns the MPI interfaces that the ranks of p are given. The option --mpi selects them, or, without it, the
@@ -87,8 +87,8 @@ func (s *Set) needs(path string, p *job.Program) needs {
 	return needs{pmi: true}
 }
 
-// prepareMPI adds to a rank's environment what Open MPI needs. The error is why a program that was said to
-// need it cannot have it.
+// prepareMPI adds the variables that Open MPI needs to the environment of a rank. It returns an error if an interface
+// that the user requires is not available.
 func (s *Set) prepareMPI(env *environment, r *rank, n needs) error {
 	if n.charm {
 		return s.prepareCharm(env, r, n.resizes)
@@ -119,15 +119,15 @@ func (s *Set) prepareMPI(env *environment, r *rank, n needs) error {
 	}
 	env.set("FLUX_JOB_ID=" + num(openJob(s.cfg.Job.ID))) // without it, each process of Open MPI 4 starts as a singleton
 	if int(s.cfg.Node.Ranks) > s.machine.Allowed.Len() {
-		env.suggest("OMPI_MCA_mpi_yield_when_idle=1") // those who wait must not keep those who work from the CPU
+		env.suggest("OMPI_MCA_mpi_yield_when_idle=1") // ranks that wait must leave the CPU to ranks that compute
 	}
 	if s.cfg.Job.Launch.Launcher == "local" && s.cfg.Job.Nodes > 1 {
-		env.suggest("OMPI_MCA_btl=self,tcp") // vader's shared memory is named by host and place on the node, which are not unique here
+		env.suggest("OMPI_MCA_btl=self,tcp") // the shared memory files of vader would have equal names here
 	}
 	return nil
 }
 
-// offer opens libpmi, once.
+// offer opens libpmi once.
 func (s *Set) offer() (*os.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,9 +174,9 @@ func (k kind) String() string {
 	return "is not linked with an MPI library: what it starts can use MPICH or Open MPI"
 }
 
-// openJob is the number by which Open MPI knows a job: it names shared memory, so
-// that it must be unique on a host. Of its two halves Open MPI keeps 15 bits each
-// in places, and the lower one is not 0, which would be its own daemons'.
+// openJob returns the number that identifies the job for Open MPI. Open MPI puts it in names of shared memory, so it
+// must be unique on a host. Open MPI uses only 15 bits of each half in some cases. The lower half is not 0, because 0
+// denotes its own daemons.
 func openJob(id string) uint32 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(id))

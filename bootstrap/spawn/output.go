@@ -16,40 +16,38 @@ import (
 )
 
 const (
-	// chunkSize bounds one chunk of output; it is wire.MaxData.
+	// chunkSize is the maximum size in bytes of a chunk of output. It equals wire.MaxData.
 	chunkSize = 32 << 10
-	// firstChunk is the room for a stream until it has filled that once: most say
-	// little, and a node has many.
+	// firstChunk is the initial size in bytes of the buffer of a stream. It is small, because most streams have
+	// little data and a node has many streams.
 	firstChunk = 1 << 10
-	// The beginning of a line waits for the rest, so that lines of up to chunkSize are
-	// whole whoever else prints. A program that buffers ends a block anywhere in a line,
-	// an MPI program that does not makes many writes of one printf, and a busy node
-	// runs others between two of them. It appears after lineMost, and earlier if
-	// the rank reads ibrun's input and nothing has come for lineGap: then it is a prompt.
+	// The beginning of a line waits for the rest, so that the output of other ranks does not split lines of up to
+	// chunkSize. A program may write a line in several parts. The beginning is reported after lineMost. If the rank
+	// may still receive input, the beginning may be a prompt, and is reported when no data has arrived for lineGap.
 	lineGap  = 100 * time.Millisecond
 	lineMost = 2 * time.Second
-	// lineLast is for what came while this goroutine was late.
+	// lineLast is the time for reading data that arrived while this goroutine was late.
 	lineLast = time.Millisecond
 )
 
-// reader reads one stream of one rank. Its goroutine ends with the stream, or
-// some time after the rank's end when something else holds the stream open.
+// reader reads one output stream of one rank. Its goroutine ends with the stream, or some time after the end of the
+// rank if another process keeps the stream open.
 type reader struct {
 	rank       job.Slot
 	stream     uint8
 	unbuffered bool
-	feed       *feeder // what the rank reads of ibrun's input; nil: nothing
+	feed       *feeder // writes the input of the rank; nil if it gets no input
 	events     Events
-	file       pollable      // nil: nothing is read
-	copy       *os.File      // gets what is read, too; nil: nothing does
-	more       chan struct{} // capacity 1; filled by resume, one chunk a time
+	file       pollable      // nil if nothing is read
+	copy       *os.File      // file to which the output is also written; nil if there is none
+	more       chan struct{} // capacity 1; resume sends one value for each chunk
 	ended      chan struct{}
-	muted      chan struct{} // closed when the reader drops what comes
+	muted      chan struct{} // closed when the reader starts to drop output
 
 	mu     sync.Mutex
-	until  time.Time // when to give up; zero while the rank lives
-	muting bool      // what comes when nothing is left to read is dropped
-	drops  bool      // it is
+	until  time.Time // time at which reading stops; zero while the rank lives
+	muting bool      // mute was called
+	drops  bool      // output is dropped from now on
 }
 
 // pollable is a stream whose Read ends at a deadline.
@@ -65,7 +63,7 @@ func newReader(rank job.Slot, stream uint8, feed *feeder, cfg Config) *reader {
 	}
 }
 
-// start reads f, which is an *os.File unless a test has it read something else.
+// start starts to read f, which is an *os.File except in tests. If copy is not nil, the output is also written to it.
 func (r *reader) start(f pollable, copy *os.File) {
 	r.mu.Lock()
 	r.file, r.copy = f, copy
@@ -73,7 +71,7 @@ func (r *reader) start(f pollable, copy *os.File) {
 	go r.run()
 }
 
-// resize tells the program of a terminal of the new size.
+// resize sets the size of the terminal of the rank.
 func (r *reader) resize(to job.Window) {
 	r.mu.Lock()
 	f, ok := r.file.(*os.File)
@@ -83,8 +81,8 @@ func (r *reader) resize(to job.Window) {
 	}
 }
 
-// keep writes to the per-rank file what is forwarded, too. A file that takes no more is given up,
-// and said so once.
+// keep writes data also to the file of the rank. If this fails, keep warns the user once and writes no more to the
+// file.
 func (r *reader) keep(data []byte) {
 	if r.copy == nil {
 		return
@@ -103,8 +101,8 @@ func (r *reader) resume() {
 	}
 }
 
-// wait returns when the stream has ended, which is at most patience after now,
-// not counting the time in which nobody takes what is read.
+// wait returns when reading has stopped, at the end of the stream or after the time patience. A chunk that waits for
+// resume can delay it further.
 func (r *reader) wait(patience time.Duration) {
 	if r.file == nil {
 		return
@@ -116,8 +114,8 @@ func (r *reader) wait(patience time.Duration) {
 	<-r.ended
 }
 
-// read fills buf from the stream, waiting most for it; 0 waits for ever. What has
-// come while this goroutine was late is there before the time is up.
+// read fills buf from the stream. It waits at most for the time most, or without limit if most is 0. If the goroutine
+// was late, it still reads data that has arrived.
 func (r *reader) read(buf []byte, most time.Duration) (n int, err error) {
 	for _, wait := range [...]time.Duration{most, lineLast} {
 		r.mu.Lock()
@@ -137,7 +135,7 @@ func (r *reader) read(buf []byte, most time.Duration) (n int, err error) {
 	return n, err
 }
 
-// over reports whether the time after the rank's end is up.
+// over reports whether the time for reading after the end of the rank has expired.
 func (r *reader) over() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -156,7 +154,8 @@ func (r *reader) pass(data []byte) {
 	r.mu.Unlock()
 }
 
-// patience is how long the beginning of a line waits for more, when all that is there was read.
+// patience returns how long the beginning of a line waits for more data. The argument is the time at which the
+// waiting began.
 func (r *reader) patience(began time.Time) time.Duration {
 	most := max(lineMost-time.Since(began), lineLast)
 	if r.feed.more() {
@@ -211,8 +210,8 @@ func (r *reader) run() {
 	}
 }
 
-// ready is how much of what has been read is passed on: whole lines, or all if
-// nothing more comes or fits.
+// ready returns how many bytes of read are reported now: whole lines, or all bytes if no more data has arrived in
+// time or fits.
 func (r *reader) ready(read []byte, err error) int {
 	if lines := bytes.LastIndexByte(read, '\n') + 1; err == nil && !r.unbuffered && (lines > 0 || len(read) < chunkSize) {
 		return lines
@@ -226,7 +225,7 @@ type streams struct {
 	feed    *feeder    // nil if the process gets no input from the job
 }
 
-// start starts to read and write our ends of the descriptors, which it takes from e.
+// start starts to read and write the ends of the descriptors that belong to the agent. It takes them from e.
 func (s *streams) start(e *ends) {
 	for stream, f := range e.read {
 		if f != nil {

@@ -14,11 +14,11 @@ import (
 	"ibrun/topo/show"
 )
 
-// place is where one rank of a node runs.
+// place describes where one rank of a node runs.
 type place struct {
 	thread  proc.Thread
-	port    string   // its HCA and port, or empty
-	devices []string // what its environment says of them
+	port    string   // host channel adapter (HCA) and its port; "" if none is chosen
+	devices []string // variables that tell the rank of its devices, as NAME=VALUE
 }
 
 // places decides where a node's ranks run. It is the same for a node that is
@@ -58,7 +58,7 @@ func places(m *topo.Machine, want job.Binding, n job.Node, omp int, links []stri
 	return all, notes, nil
 }
 
-// own is what the user said of the ranks of one node.
+// own returns the binding options of the job, reduced to the ranks of the node n.
 func own(j *job.Job, n job.Node) job.Binding {
 	b := j.Binding
 	if len(b.Slots) == 0 {
@@ -94,7 +94,7 @@ func usable(m *topo.Machine, links []string) []string {
 	return links
 }
 
-// place decides where this node's ranks run, from the node's own sysfs.
+// place decides where the ranks of this node run. It reads the machine from sysfs.
 func (s *Set) place() error {
 	if b := s.cfg.Job.Binding; !b.Report && !b.Topo && !b.Worded() {
 		s.alone = len(s.cfg.Interfaces) == 0
@@ -147,20 +147,20 @@ func Predict(m *topo.Machine, j *job.Job, n job.Node) (placed wire.Placed, notes
 	return placed, notes, err
 }
 
-// threads is OMP_NUM_THREADS of a program, or 0. Of a list for nested regions
-// the first level counts.
+// threads returns the value of OMP_NUM_THREADS for a program, or 0 if it is not set. If the value is a list for
+// nested regions, the first number counts.
 func threads(p *job.Program) int {
 	for _, e := range p.Env {
 		if v, ok := strings.CutPrefix(e, "OMP_NUM_THREADS="); ok {
 			first, _, _ := strings.Cut(v, ",")
-			n, _ := strconv.Atoi(strings.TrimSpace(first)) // what is no number counts as not said
+			n, _ := strconv.Atoi(strings.TrimSpace(first)) // an invalid number counts as not set
 			return max(0, n)
 		}
 	}
 	return 0
 }
 
-// placed reports where the ranks run, as the kernel tells.
+// placed returns where the ranks run, as the kernel reports it.
 func (s *Set) placed() core.Placed {
 	m := wire.Placed{Node: s.cfg.NodeIndex, Host: s.cfg.Node.Host}
 	if b := s.cfg.Job.Binding; b.Topo && b.Data {
@@ -184,7 +184,7 @@ func (s *Set) placed() core.Placed {
 	return core.Placed{Placed: m}
 }
 
-// placement is where one rank runs, or ran.
+// placement returns where the process pid of one rank runs, or ran.
 func placement(m *topo.Machine, r *rank, pid int) wire.Placement {
 	at := wire.Placement{Rank: r.slot, HCA: r.place.port, Policy: r.place.thread.Policy()}
 	at.CPUs, at.Mems = statusField(pid, "Cpus_allowed_list"), statusField(pid, "Mems_allowed_list")

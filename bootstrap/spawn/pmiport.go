@@ -8,15 +8,14 @@ import (
 	"ibrun/internal/job"
 )
 
-// pmiPort is the port for PMI (--pmi-port): ranks reach their agent there, and not by descriptor 3.
-// Each is started with a number of its own (PMI_ID; clients repeat any int), which says whose a
-// call is.
+// pmiPort is the port at which ranks use PMI if --pmi-port is given, instead of the descriptor ControlFD. Each rank
+// gets a secret number in PMI_ID. A client sends this number, which identifies its rank.
 type pmiPort struct {
 	port
 	ids map[int]job.Slot // ranks by PMI_ID
 }
 
-// open listens, and makes up the numbers.
+// open opens the port, and chooses a random PMI_ID for each rank.
 func (p *pmiPort) open(n job.Node, events Events) error {
 	p.name, p.events = "PMI_PORT", events
 	p.received, p.closed = events.CallReceived, events.CallClosed
@@ -33,7 +32,7 @@ func (p *pmiPort) open(n job.Node, events Events) error {
 	return p.port.open()
 }
 
-// environ is what a rank is told.
+// environ returns the variables by which a rank finds the port.
 func (p *pmiPort) environ(rank job.Slot) []string {
 	for id, r := range p.ids {
 		if r == rank {

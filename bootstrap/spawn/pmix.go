@@ -17,7 +17,7 @@ import (
 	"ibrun/topo/show"
 )
 
-// pmixPort is where clients of PMIx connect. It is opened for the first rank that may be one.
+// pmixPort is the port for clients of PMIx. It is opened for the first rank that may be such a client.
 type pmixPort struct {
 	port
 
@@ -79,7 +79,7 @@ func (p *pmixPort) makeFolder(node *pmixserver.Placement, ranks []job.Rank) {
 	p.folder, p.files = folder, map[uint32][]safefile.File{}
 }
 
-// topology is this node as XML of hwloc; empty: it would not serve.
+// topology returns the topology of this node as XML of hwloc. It returns "" if hwloc could not use the XML.
 func (s *Set) topology() string {
 	m := s.machine
 	if s.alone {
@@ -105,8 +105,9 @@ func (s *Set) placement() pmixserver.Placement {
 	return n
 }
 
-// locality says of which parts of a machine some CPUs are, in the form in which clients of PMIx
-// compare two ranks of a node: for each level its name and the parts by number.
+// locality describes which parts of a machine, such as sockets and caches, contain the given CPUs. Clients of PMIx
+// compare these strings for two ranks of a node. For each level, the string has the name of the level and the numbers
+// of the parts.
 func locality(m *topo.Machine, cpus cpuset.Set) string {
 	var levels []string
 	for _, level := range []struct {
@@ -126,8 +127,8 @@ func locality(m *topo.Machine, cpus cpuset.Set) string {
 	return strings.Join(levels, ":")
 }
 
-// environ is what a rank is told: who it is, and where its server is in the words of each dialect,
-// of which a client takes the newest that it knows. The version is one that all clients speak to.
+// environ sets the variables by which a rank finds its PMIx server. The address has a variable for each version of
+// the protocol, and a client uses the newest that it knows.
 func (p *pmixPort) environ(env *environment, r *rank, cfg Config) {
 	at := "ibrun.0;tcp4://127.0.0.1:" + strconv.Itoa(p.number)
 	for _, entry := range []string{
@@ -151,13 +152,13 @@ func (p *pmixPort) environ(env *environment, r *rank, cfg Config) {
 	}
 }
 
-// maxList is how long a list in a variable may be, in bytes: a program with a variable of 128 KiB
-// cannot be started (execve(2)).
+// maxList is the maximum length in bytes of a list in a variable. The kernel starts no program with a variable of 128
+// KiB (execve(2)).
 const maxList = 64 << 10
 
-// RemoveLater registers a file, or a folder with all that is in it, to be removed when a client's
-// connection ends. It reports whether the path is one that may be removed: below /dev/shm, or where
-// temporary files are.
+// RemoveLater registers the file at path, to be removed when the connection with the number call ends. If tree is
+// true, path is a folder that is removed with its content. RemoveLater returns false if the file was not registered.
+// Only paths below /dev/shm and in folders for temporary files are accepted.
 func (s *Set) RemoveLater(call uint32, path string, tree bool) bool {
 	file, ok := s.removable(path, tree)
 	return ok && s.PMIx.keep(call, file)
@@ -173,7 +174,7 @@ func (s *Set) removable(path string, tree bool) (f safefile.File, ok bool) {
 	return f, false
 }
 
-// maxFiles is how many files one connection may register.
+// maxFiles is the maximum number of files that one connection may register.
 const maxFiles = 1024
 
 func (p *pmixPort) keep(call uint32, file safefile.File) bool {
@@ -189,7 +190,7 @@ func (p *pmixPort) keep(call uint32, file safefile.File) bool {
 	return true
 }
 
-// dropFiles removes what a connection has registered.
+// dropFiles removes the files that a connection has registered.
 func (p *pmixPort) dropFiles(call uint32) {
 	p.scratchMu.Lock()
 	defer p.scratchMu.Unlock()
@@ -199,7 +200,7 @@ func (p *pmixPort) dropFiles(call uint32) {
 	delete(p.files, call)
 }
 
-// emptyFolders makes the folders of ranks that have ended new.
+// emptyFolders empties the folders of ranks that have ended.
 func (p *pmixPort) emptyFolders(ranks []*rank) {
 	p.scratchMu.Lock()
 	defer p.scratchMu.Unlock()
@@ -209,12 +210,12 @@ func (p *pmixPort) emptyFolders(ranks []*rank) {
 	for _, r := range ranks {
 		folder := filepath.Join(p.folder.Path(), num(r.rank))
 		if os.RemoveAll(folder) == nil {
-			_ = os.Mkdir(folder, 0o700) // where it fails, clients have none, as at first
+			_ = os.Mkdir(folder, 0o700) // if this fails, clients have no folder, as before makeFolder
 		}
 	}
 }
 
-// removeFolder removes the job's folder and all that is registered.
+// removeFolder removes the job's folder and all registered files.
 func (p *pmixPort) removeFolder() {
 	p.scratchMu.Lock()
 	defer p.scratchMu.Unlock()

@@ -39,7 +39,8 @@ func servingPMIxTo(t *testing.T, events recorder) *Set {
 	return s
 }
 
-// Files that a client has registered go when its connection ends, and what is left with the job.
+// TestPMIxFiles requires that the files that a client has registered are removed when its connection ends, and all
+// others with the job.
 func TestPMIxFiles(t *testing.T) {
 	s, events := servingPMIx(t)
 	made, err := os.ReadDir(os.TempDir())

@@ -13,7 +13,7 @@ import (
 	"ibrun/internal/job"
 )
 
-// listening is a node of two ranks, 4 and 5, with an open port.
+// listening returns a node with the ranks 4 and 5 and an open port for PMI.
 func listening(t *testing.T) (*Set, chan Event) {
 	events := make(chan Event, 1000)
 	s := &Set{cfg: Config{Events: recorder(func(ev Event) { events <- ev })}}
@@ -77,8 +77,8 @@ func TestPortNumbersAreSecret(t *testing.T) {
 	require.Less(t, small, 100, "all bits are drawn")
 }
 
-// A caller is nobody's until it says a number that was given out; and what is
-// said to it goes to it alone.
+// TestPortBinds requires that a connection belongs to no rank until the client sends a valid PMI_ID, and that an
+// answer reaches only this connection.
 func TestPortBinds(t *testing.T) {
 	s, events := listening(t)
 	_, id := s.PMI.told(t, 5)
@@ -113,7 +113,7 @@ func TestPortBinds(t *testing.T) {
 	require.Nil(t, s.PMI.call(first))
 }
 
-// The end of a rank ends the calls that are bound to it, after their last words,
+// TestPortEndsWithTheRank requires that the end of a rank closes the connections bound to it, after all their data,
 // and no others.
 func TestPortEndsWithTheRank(t *testing.T) {
 	s, events := listening(t)

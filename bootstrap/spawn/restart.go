@@ -49,13 +49,12 @@ func (s *Set) Restart(slot job.Slot, start uint8) {
 	go s.restart(r)
 }
 
-// Empty kills all that the ranks are and have left, as far as it bears their mark or is of their
-// process groups, and returns what could not be killed in time. Sessions that the agent is starting
-// live on. Ranks can be started again then: what MPI libraries would find of the old start is
-// removed. The control group is left alone: Linux 6.18 kills what is born into a group that was
-// killed before.
+// Empty kills all processes of the ranks that have the mark of the node in their environment or are in a process
+// group of a rank. It returns the processes that could not be killed in time. It spares the sessions that the agent
+// is opening. It also removes the files of MPI libraries, so that ranks can be started again. It does not kill by the
+// control group, because Linux 6.18 kills new processes in a group that was killed before.
 func (s *Set) Empty(most time.Duration) (left []int) {
-	s.again.Lock() // a rank that is being started
+	s.again.Lock() // wait for a rank that is being started
 	defer s.again.Unlock()
 	s.signalGroups(syscall.SIGKILL)
 	_, left, err := proc.KillMarked(s.mark("IBRUN_NODE="+num(s.cfg.NodeIndex)), 0, most)

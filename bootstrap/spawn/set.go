@@ -22,16 +22,15 @@ type Config struct {
 	Job       *job.Job
 	Node      job.Node
 	NodeIndex job.NodeIndex
-	// Interfaces are the network interfaces that ranks may be told of, the
-	// first being the one that their data goes by.
+	// Interfaces are the network interfaces that ranks may use. The first one carries their data.
 	Interfaces []string
-	// Namespace is the job's name for clients of PMIx, which only they know.
+	// Namespace is the name of the job for clients of PMIx.
 	Namespace string
-	Start     uint8 // that all ranks are: how often they were restarted
+	Start     uint8 // how often all ranks were restarted
 	Events    Events
 }
 
-// Set is the ranks of one node.
+// Set represents the ranks of one node.
 type Set struct {
 	// Ports of the loopback interface at which ranks connect to the agent.
 	PMI   pmiPort
@@ -43,9 +42,9 @@ type Set struct {
 	limits []proc.RLimit // limits of ranks that are marked in harmful and differ from the limits of this process
 
 	machine *topo.Machine // of place
-	alone   bool          // no interface is to be chosen: the machine was read without them
+	alone   bool          // the machine was read without its network interfaces, because none has to be chosen
 	recipes map[*job.Program]*recipe
-	null    *os.File // for ranks that read nothing, open as long as the agent lives; Start's alone
+	null    *os.File // standard input of ranks without input; open until the agent ends; only Start uses it
 
 	mpi    library // of prepareMPI
 	memory memory
@@ -61,12 +60,12 @@ type rank struct {
 	slot    job.Slot
 	rank    job.Rank
 	local   uint32
-	start   uint8 // how often it was restarted
+	start   uint8 // how often the rank was restarted
 	program *job.Program
 	place   place
-	path    string // of the program's file, when it has been found; Start's until the rank runs
-	charm   bool   // it was started as a program of Charm++; Start's until the rank runs
-	// terminal says that its standard streams are a terminal.
+	path    string // path of the program, once it has been found; only Start uses it until the rank runs
+	charm   bool   // the rank was started as a Charm++ program; only Start uses it until the rank runs
+	// terminal means that the standard streams of the rank are a terminal.
 	terminal bool
 	control  *control
 	streams
@@ -76,7 +75,7 @@ type rank struct {
 	signaled bool // a signal that ends a program was sent to the rank while it ran
 }
 
-// New makes the ranks; Start starts them.
+// New returns a Set with the ranks of the node. Start starts them.
 func New(cfg Config) *Set {
 	s := &Set{cfg: cfg, recipes: map[*job.Program]*recipe{}, group: reaper.MakeGroup(cfg.Job.ID, uint32(cfg.NodeIndex))}
 	for i := range cfg.Node.Ranks {
@@ -85,7 +84,7 @@ func New(cfg Config) *Set {
 	return s
 }
 
-// newRank makes the rank of a number on the node.
+// newRank returns the rank with the number local on the node.
 func newRank(cfg Config, local uint32) *rank {
 	slot := cfg.Node.First + job.Slot(local)
 	r := &rank{slot: slot, rank: cfg.Job.Layout.Rank(slot), local: local, start: cfg.Start, control: newControl(slot, cfg.Events)}
@@ -152,7 +151,7 @@ func (s *Set) watch(r *rank, p *proc.Process) {
 	s.cfg.Events.RankDrained(core.RankDrained{Rank: r.slot})
 }
 
-// StatusOf is how a process ended.
+// StatusOf converts the wait status of a process.
 func StatusOf(w syscall.WaitStatus) job.Status {
 	if w.Signaled() {
 		return job.Status{Kind: job.Signaled, Code: uint8(w.Signal()), Core: w.CoreDump()}
@@ -169,9 +168,9 @@ func (s *Set) Resume(slot job.Slot, stream uint8) { s.rank(slot).readers[stream]
 // the rank has read input.
 func (s *Set) Feed(slot job.Slot, in wire.Stdin) { s.rank(slot).input(in) }
 
-// Signal sends a signal to the process group of each live rank. One that ends jobs comes to all ranks
-// before any of them acts upon it: they are stopped meanwhile. Otherwise the sockets of the first
-// one to die could tell the others that it has ended, and they would report that.
+// Signal sends a signal to the process group of each live rank. If the signal ends jobs, Signal stops all ranks
+// before it sends the signal. Otherwise a rank could notice the death of another one by its sockets, and report an
+// error.
 func (s *Set) Signal(number syscall.Signal) {
 	if endsJobs(number) && number != syscall.SIGKILL {
 		s.signalGroups(syscall.SIGSTOP)
@@ -192,7 +191,7 @@ func (s *Set) signalGroups(number syscall.Signal) {
 	}
 }
 
-// endsJobs reports whether a signal is one by which jobs are ended.
+// endsJobs reports whether a signal is used to end jobs.
 func endsJobs(number syscall.Signal) bool {
 	switch number {
 	case syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGKILL:
@@ -201,18 +200,17 @@ func endsJobs(number syscall.Signal) bool {
 	return false
 }
 
-// KillAll is Sweep, and lets no rank start any more: those that have not fail.
+// KillAll prevents the start of further ranks, which then fail, and calls Sweep.
 func (s *Set) KillAll(most time.Duration, keep []int) (left []int) {
 	s.stall.forbid()
 	return s.Sweep(most, keep)
 }
 
-// groupPatience is how long a control group may stay in use when its processes have ended.
+// groupPatience limits how long a control group may stay in use after its processes have ended.
 const groupPatience = 200 * time.Millisecond
 
-// Sweep kills everything below this process, except the subtrees of the processes in
-// keep, and returns what could not be killed in time. It removes the ranks' files of
-// shared memory.
+// Sweep kills all descendants of this process, except the processes in keep and their descendants. It returns the
+// processes that could not be killed in time. It also removes the shared memory files of the ranks.
 func (s *Set) Sweep(most time.Duration, keep []int) (left []int) {
 	empty := s.group.Remove(0) // as nearly always: nothing is to be killed
 	if !empty {

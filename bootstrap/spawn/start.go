@@ -13,12 +13,12 @@ import (
 	"ibrun/internal/proc"
 )
 
-// mostStarting is how many ranks are started at a time: while one becomes its program, the next is
-// forked. Each has descriptors and a stack until then.
+// mostStarting is the maximum number of ranks that are started at the same time. While one rank executes its program,
+// the next is forked. Each start uses descriptors and a stack until its program runs.
 const mostStarting = 16
 
-// startingAtATime is one if ranks have files of their own: while one of those does not open, nobody
-// would look whether the ranks before it run.
+// startingAtATime returns how many ranks may be started at the same time. It returns 1 if ranks have files for their
+// standard streams. Opening such a file may block, and the start of earlier ranks must be complete by then.
 func (s *Set) startingAtATime() int {
 	if out := s.cfg.Job.Output; out.StdinFile != "" || out.StdoutFile != "" || out.StderrFile != "" {
 		return 1
@@ -50,7 +50,7 @@ func (s *Set) startRanks(ranks []*rank, refused error) (failed []core.ForkFailur
 	return failed
 }
 
-// starting is a rank whose process may not be its program yet.
+// starting is a rank whose process may not execute its program yet.
 type starting struct {
 	rank  *rank
 	ends  ends
@@ -60,14 +60,14 @@ type starting struct {
 	birth *proc.Birth
 }
 
-// beginStart forks one rank.
+// beginStart forks the process of one rank.
 func (s *Set) beginStart(r *rank, refused error, begin proc.Beginner) *starting {
 	st := &starting{rank: r}
 	st.code, st.err = s.fork(st, refused, begin)
 	return st
 }
 
-// fork does what beginStart is for. The code goes with the error.
+// fork forks the process of one rank for beginStart. If it returns an error, code is the exit code of the rank.
 func (s *Set) fork(st *starting, refused error, begin proc.Beginner) (code uint8, err error) {
 	if refused != nil {
 		return 125, refused
@@ -104,7 +104,7 @@ func (s *Set) fork(st *starting, refused error, begin proc.Beginner) (code uint8
 	return 0, nil
 }
 
-// endStart waits until a rank runs, or says why it does not.
+// endStart waits until the rank runs, or returns why it does not.
 func (s *Set) endStart(st *starting, begin proc.Beginner) *core.ForkFailure {
 	defer st.ends.close()
 	var process *proc.Process
@@ -112,7 +112,7 @@ func (s *Set) endStart(st *starting, begin proc.Beginner) *core.ForkFailure {
 		process, st.code, st.err = execute(st.cmd, st.birth, begin)
 	}
 	if hasHung(st.err) {
-		s.stall.forbid() // the others would take as long
+		s.stall.forbid() // the start of further ranks would take as long
 	}
 	if st.err == nil && !s.stall.allow(st.rank, process) {
 		process.SignalGroup(syscall.SIGKILL)
@@ -127,7 +127,7 @@ func (s *Set) endStart(st *starting, begin proc.Beginner) *core.ForkFailure {
 	return &core.ForkFailure{Rank: st.rank.slot, Code: st.code, Cause: advised(st.err)}
 }
 
-// argv is the rank's arguments.
+// argv returns the arguments of the program of the rank.
 func (r *rank) argv() ([]string, error) {
 	p := r.program
 	if !p.Expand {

@@ -15,7 +15,7 @@ import (
 	"ibrun/test/executable"
 )
 
-// wait's words for an end, as wait(2) packs them on Linux.
+// TestStatusOf uses wait statuses as wait(2) encodes them on Linux.
 func TestStatusOf(t *testing.T) {
 	require.Equal(t, job.Status{Code: 3}, StatusOf(syscall.WaitStatus(3<<8)))
 	require.Equal(t, job.Status{Kind: job.Signaled, Code: 9}, StatusOf(syscall.WaitStatus(9)))
