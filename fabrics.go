@@ -170,8 +170,8 @@ func (w *World) openInfiniBand(to fabric.Sink) (fabric.Fabric, error) {
 }
 
 // openEthernet opens an endpoint on the interface that --iface names, or on the one that the agent uses to reach its
-// parent. It reports the interface and the reason for it. If why is not empty, it also reports why as the reason
-// against InfiniBand.
+// parent. It reports the interface and the reason for the choice. If why is not empty, it is also reported, as the
+// reason that InfiniBand is not used.
 func (w *World) openEthernet(why string, to fabric.Sink) (fabric.Fabric, error) {
 	at, err := chooseEthernet(w.welcome)
 	if err != nil {

@@ -27,11 +27,10 @@ var (
 type Fabric interface {
 	// Tuple is where this endpoint is reached.
 	Tuple() Tuple
-	// MTU is the most bytes of one datagram that the local link carries
-	// without fragments.
+	// MTU returns the maximum size in bytes of a datagram that the local link transmits unfragmented.
 	MTU() int
-	// Post sends one datagram and keeps nothing of b. It does not wait: what
-	// the link cannot take now is lost. The error says that it can never work.
+	// Post sends one datagram and does not retain b. It does not block: if the link is busy, the datagram is lost.
+	// It returns an error only if no datagram can ever be sent to the endpoint.
 	Post(to Tuple, b []byte) error
 	// PostAll sends several datagrams like Post. The datagrams are consecutive in b. Each has size bytes, but the last
 	// may have fewer. There are at most MaxBatch of them.
@@ -46,9 +45,8 @@ type Fabric interface {
 	Close() error
 }
 
-// Driver is a Fabric that whoever waits for a message may drive in place of
-// the fabric's own goroutine, which saves a switch of goroutines for each
-// datagram.
+// Driver is a Fabric whose datagrams can be received by the goroutine that waits for a message, instead of the fabric's
+// own goroutine. This saves a switch of goroutines for each datagram.
 type Driver interface {
 	Fabric
 	// Turn returns the lock that one goroutine at a time holds to call Drive. Drive releases the lock. A goroutine

@@ -23,7 +23,7 @@ const (
 	sharedBy     = 16        // number of receives for each stream
 	mostShared   = 512       // maximum number of receives
 	perCQ        = 32        // maximum number of queue pairs whose sends use the same completion queue
-	spares       = 2         // queue pairs made in advance
+	spares       = 2         // number of queue pairs made in advance
 	leastWindow  = 2 * piece // minimum receive window that a peer may announce, in bytes
 	mostWindow   = 1 << 24   // maximum receive window that a peer may announce, in bytes
 	streamWindow = 64 << 10  // receive window of this side, in bytes

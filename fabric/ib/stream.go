@@ -36,13 +36,13 @@ type stream struct {
 	readable sync.Cond
 	writable sync.Cond
 	pair     *queuePair  // nil once the goroutine of the engine has freed it
-	retired  bool        // nothing is sent or received any more
+	retired  bool        // the stream does not send or receive any more
 	awaiting bool        // the peer dialled, and its first message has not arrived
 	closed   bool        // this side has called Close
 	ended    bool        // the peer has sent FIN; queued bytes can still be read
 	err      error       // reason that the stream has failed, or nil
 	linger   *time.Timer // ends the wait for the first message, or for the peer's FIN
-	deadline time.Time   // at which calls of Read and Write fail; zero: never
+	deadline time.Time   // time after which Read and Write fail; zero means no deadline
 	alarm    *time.Timer // wakes waiting calls at the deadline
 
 	out outgoing

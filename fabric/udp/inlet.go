@@ -73,8 +73,8 @@ const (
 	most  = 32
 )
 
-// newInlet returns an inlet for datagrams of at most size bytes from a socket. Four is set for an IPv4 socket. Before
-// a receive sleeps, spin polls.
+// newInlet returns an inlet, which receives datagrams of at most size bytes from a socket. Four reports whether the
+// socket is an IPv4 socket. A receive polls the socket as spin allows before it blocks.
 func newInlet(socket *os.File, size int, four bool, spin poll.Spinner) (*inlet, error) {
 	count := min(max(space/size, 1), most)
 	i := &inlet{space: make([]byte, count*size), parts: make([]unix.Iovec, count),

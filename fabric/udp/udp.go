@@ -44,7 +44,7 @@ const (
 	overhead6 = 48 // IPv6 and UDP headers
 )
 
-// Counters is what an endpoint has done so far.
+// Counters counts the datagrams and connections of an endpoint since it was opened.
 type Counters struct {
 	Sent, SentBytes   uint64 // datagrams that the kernel accepted
 	Lost              uint64 // datagrams that the kernel did not accept: its buffer was full, or it had no route
