@@ -23,14 +23,13 @@ const (
 	Package // socket
 )
 
-// Object is a part of a machine. Its CPUs are those that are online, allowed or
-// not.
+// Object represents a part of a machine, such as a core. Its CPUs are online, but may not be allowed.
 type Object struct {
 	ID   int        `json:"id"` // the kernel's number, or -1 if the kernel gives none or the object is guessed
 	CPUs cpuset.Set `json:"cpus"`
 }
 
-// Memory is a NUMA node. One without CPUs has only memory.
+// Memory represents a NUMA node. Its CPUs may be empty.
 type Memory struct {
 	Object
 	Bytes    uint64 `json:"memory_bytes"`
@@ -60,7 +59,7 @@ type Machine struct {
 	AllowedMems cpuset.Set `json:"allowed_numa_nodes"` // IDs of Memories that may be used; never empty
 	Quota       float64    `json:"quota_cpus"`         // CPU time limit of cpu.max in CPUs; 0 means no limit
 	MemoryLimit uint64     `json:"memory_limit_bytes"` // limit of the cgroups in bytes; 0 means no limit
-	Load        float64    `json:"load"`               // load average of the last minute; -1: not known
+	Load        float64    `json:"load"`               // load average of the last minute, or -1 if unknown
 
 	HCAs  []HCA  `json:"hcas"`
 	Links []Link `json:"interfaces"`
@@ -96,12 +95,12 @@ func (m *Machine) Objects(k Kind) []Object {
 	return all
 }
 
-// Place is where a device is attached.
+// Place describes the location of a device in the machine.
 type Place struct {
-	NUMA int        `json:"numa_node"`  // ID of its NUMA node; -1: not known
+	NUMA int        `json:"numa_node"`  // ID of the device's NUMA node, or -1 if unknown
 	CPUs cpuset.Set `json:"local_cpus"` // CPUs that the kernel reports as local; may be empty
-	// addresses from the root bus to the device: "pci0000:40", "0000:40:03.0", "0000:41:00.0"; nil:
-	// it has none
+	// PCI addresses from the root bus to the device, such as "pci0000:40", "0000:40:03.0", "0000:41:00.0". The list is
+	// nil if the device has no PCI address.
 	PCI []string `json:"pci_path"`
 }
 

@@ -134,7 +134,7 @@ func (r *reader) crosses(kind string, part Object, l level, what string, mayHold
 	return false
 }
 
-// order sorts objects as the tree has them, siblings by their lowest CPU.
+// order sorts the objects of each level by their position in the tree. Siblings are sorted by their lowest CPU.
 func (m *Machine) order() {
 	levels := [4]level{levelOf(m.Packages), levelOf(m.Objects(NUMA)), levelOf(m.L3s), levelOf(m.Cores)}
 	// A CPU's way lists the lowest CPU of each object that contains the CPU, the largest object first. The

@@ -60,8 +60,8 @@ func (near *memory) of(cpus cpuset.Set) (mems cpuset.Set, interleave bool) {
 	return mems, mems.Len() > 1
 }
 
-// nearest returns the usable NUMA node at the least distance from a given NUMA node. Both are indices in the list all.
-// If several have the same distance, it returns the first. Unknown distances are equal. At least one NUMA node must be
+// nearest returns the usable NUMA node nearest to the NUMA node from. Both are indices in the list all. If several have
+// the same distance, it returns the first. All unknown distances are equal. At least one NUMA node must be
 // usable.
 func (near *memory) nearest(from int) int {
 	far := func(i int) int {

@@ -137,9 +137,9 @@ func apportion(groups [][]piece, n, preferred int) (counts []int, ok bool) {
 	return counts, true
 }
 
-// join makes n shares, n < len(groups), of whole groups side by side: the
-// least sum of the squares of their sizes, and of equal ones the one with the
-// largest shares first.
+// join divides groups into n shares of adjacent groups, where n < len(groups). It chooses the division with the least
+// sum of the squares of the sizes of the shares. If several are equal, it chooses the one whose
+// first shares are largest.
 func join(groups [][]piece, n int) (all [][]piece) {
 	// best[left][i] describes the best division of groups[i:] into left shares.
 	type division struct {

@@ -146,7 +146,7 @@ func (p *picture) bytes() (sum uint64) {
 // where is what a core is in: indices in the machine's lists, -1 for none.
 type where struct{ pkg, numa, cache int }
 
-// placed returns the package and the NUMA node of a core. The result has no cache: the cache index is -1.
+// placed returns the package and the NUMA node of a core. The field cache of the result is always -1, for no cache.
 func placed(m *topo.Machine, core topo.Object) where {
 	cpu := core.CPUs.First()
 	return where{
