@@ -78,8 +78,8 @@ func (e *end) handle(t testing.TB, route verbs.Route) *verbs.AH {
 	return a
 }
 
-// connected returns two queue pairs that are connected to each other and ready to send. Change modifies the
-// configuration of q. The packet sequence numbers (PSNs) from p to q wrap after a few packets.
+// connected returns two queue pairs that are connected to each other and ready to send. If change is not
+// nil, it modifies the configuration of q. The packet sequence numbers (PSNs) from p to q wrap after a few packets.
 func connected(t testing.TB, a, b *end, change func(*verbs.QPConfig)) (p, q *verbs.QP) {
 	t.Helper()
 	const forth, back = 0xfffffe, 0x123456

@@ -59,15 +59,15 @@ func (c *Context) Close() error {
 	})
 }
 
-// Limits is what a device can do.
+// Limits contains the limits of a device.
 type Limits struct {
 	MaxQP                   int // maximum number of queue pairs
 	MaxSharedWork           int // maximum number of receives in a shared receive queue
-	MaxReadsIn, MaxReadsOut int // maximum of pending RDMA reads per queue pair: as target, as initiator
+	MaxReadsIn, MaxReadsOut int // maximum number of pending RDMA reads per queue pair: as target, as initiator
 	Ports                   int
 }
 
-// Limits asks the device.
+// Limits reads the limits from the device.
 func (c *Context) Limits() (Limits, error) {
 	return ask(&c.life, "asking "+c.device+" for its limits", shimQueryDevice)
 }
@@ -121,7 +121,7 @@ func (m MTU) Bytes() int {
 	return 128 << m
 }
 
-// Port is what a port says of itself.
+// Port describes the state of a port.
 type Port struct {
 	State       PortState
 	MTU         MTU    // current MTU of the link
@@ -131,7 +131,7 @@ type Port struct {
 	Link        LinkLayer
 }
 
-// Port asks a port, counted from 1.
+// Port reads the state of the port with the given number. The first port is 1.
 func (c *Context) Port(port int) (Port, error) {
 	return ask(&c.life, fmt.Sprintf("asking port %d of %s", port, c.device), func(ptr unsafe.Pointer) (Port, int) {
 		return shimQueryPort(ptr, port)
@@ -168,7 +168,7 @@ func (c *Context) GID(port, index int) (GID, error) {
 	return g, err
 }
 
-// gidTypeFromSysfs serves libraries before rdma-core 32.
+// gidTypeFromSysfs reads the type of a GID from sysfs, because libraries before rdma-core 32 cannot return it.
 func gidTypeFromSysfs(device string, port, index int) GIDType {
 	text, _ := os.ReadFile(fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/gid_attrs/types/%d", device, port, index))
 	switch strings.TrimSpace(string(text)) {

@@ -74,7 +74,7 @@ func (k *keeper) wait(fd int32, most time.Duration) bool {
 	return came
 }
 
-// bell is a descriptor in the Go poller that has something whenever it is rung.
+// bell is a file descriptor in the Go poller. Ringing the bell makes the descriptor readable.
 type bell struct{ raw syscall.RawConn }
 
 // ownBell returns the bell of this process, or nil if no file descriptor was free to create the bell. Ringing a nil
