@@ -45,9 +45,9 @@ func (l Layout) Ordered(order []Stretch) (ordered Layout, ok bool) {
 
 // covers reports whether the stretches in order give each node as many ranks as the layout l does.
 func (l Layout) covers(order []Stretch) bool {
-	// The changes up to a node add up to 0 if it has the right number of ranks. This holds for all nodes only if each
-	// change is 0.
-	changes := map[NodeIndex]int64{} // by node: change of (ranks in stretches minus ranks in l) at this node
+	// changes maps a node to the change, from the previous node to this one, of the difference between the number of
+	// ranks in order and the number in l. The layouts are equal if all changes are 0.
+	changes := map[NodeIndex]int64{}
 	for _, s := range order {
 		changes[s.Node] += int64(s.Ranks)
 		changes[s.Node+NodeIndex(s.Nodes)] -= int64(s.Ranks)

@@ -57,7 +57,7 @@ type LevelTally struct {
 	Asked   uint64 `json:"asked"`   // questions from ranks and neighbours
 	Hit     uint64 `json:"hit"`     // questions answered from the cache
 	Own     uint64 `json:"own"`     // questions answered with values of the agent's own ranks
-	Merged  uint64 `json:"merged"`  // questions that wait for the answer to an equal one in flight
+	Merged  uint64 `json:"merged"`  // questions that waited for the answer to an equal question that was already sent
 	Relayed uint64 `json:"relayed"` // questions passed on to another agent
 }
 

@@ -29,7 +29,7 @@ const (
 	longestStandBy = 16 * standBy
 )
 
-// NewTurn returns a Turn in which the owner is the first to read.
+// NewTurn returns a Turn that belongs to the owner first. The owner is the goroutine that reads if no other does.
 func NewTurn() *Turn {
 	t := &Turn{free: make(chan struct{}, 1), vacant: make(chan struct{}), over: make(chan struct{}),
 		began: time.Now()}

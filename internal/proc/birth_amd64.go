@@ -34,9 +34,9 @@ type birth struct {
 	session   bool
 	group     bool
 	hold      bool         // this process traces it
-	terminal  bool         // descriptor 0 is its session's
-	mask      uint64       // of signals that the program is to find blocked
-	open      limits.Limit // of open files, which package os has raised for this process
+	terminal  bool         // descriptor 0 becomes the controlling terminal of its session
+	mask      uint64       // signals that are blocked when the program starts
+	open      limits.Limit // limit of open files for the program; package os has raised this process's own
 	limits    []RLimit     // set in the child before exec; one that the kernel refuses is ignored
 	step      step
 	errno     int // error number of the step that failed

@@ -38,7 +38,7 @@ type Cmd struct {
 	Group *os.File
 	// Orphan lets the process outlive this one; otherwise it is killed with it.
 	Orphan bool
-	Most   time.Duration // that its start may take; 0: as long as it likes
+	Most   time.Duration // time limit for the start of the program; 0 means no limit
 	Hold   bool          // stop the process before the first instruction of its program
 	Limits []RLimit      // limits of the program that differ from this process's own
 }

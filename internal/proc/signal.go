@@ -25,7 +25,7 @@ var held uint64
 // exceptions: Go unblocks them when it starts, so one that has arrived by then ends the process.
 func Signals(got func(syscall.Signal), signals ...syscall.Signal) {
 	held = blockedOf(signals)
-	received := make(chan os.Signal, 64) // one place per signal number; os/signal drops what does not fit
+	received := make(chan os.Signal, 64) // room for each signal once; os/signal drops signals if it is full
 	for _, s := range signals {
 		signal.Notify(received, s)
 	}

@@ -17,8 +17,9 @@ import (
 // listens is set in the program that TestSignals sends signals to.
 const listens = "IBRUN_TEST_LISTENS"
 
-// TestSignals checks that Signals receives signals that the process was started with blocked or unblocked, and a
-// blocked one that arrived before the call. Programs inherit only blocked signals that Signals does not receive.
+// TestSignals checks that Signals receives signals, whether or not they were blocked when the process started. It must
+// also receive a blocked signal that arrived before the call. A program inherits a blocked signal only if Signals does
+// not receive it.
 func TestSignals(t *testing.T) {
 	all := []syscall.Signal{syscall.SIGTERM, syscall.SIGUSR1, 50, syscall.SIGUSR2}
 	if os.Getenv(listens) != "" {

@@ -12,7 +12,7 @@ import (
 type schema struct {
 	All    []*decl          // in the order of the file
 	byName map[string]*decl // keys are names as in the schema, and names with the package, such as "wire.Ready"
-	err    error            // reports an unknown type or form that codec has found; otherwise nil
+	err    error            // set by codec if a type or form is unknown
 }
 
 // decl is one declaration of the schema. Its Kind is its keyword, such as "message".
@@ -23,7 +23,7 @@ type decl struct {
 	Comment         string   // of a const: comment at the end of the line
 	Number          int      // of a message
 	Senders         []string // of a message: keys of the map senders
-	Once            bool     // of a message: must be the first message of its sender, and must not be repeated
+	Once            bool     // of a message: a sender must send it first, and only once
 	Fields          []field  // of a list: one field, for its elements; of a scalar: one field, with its basic type
 	Values          []value  // of an enum
 	must            []string // Go expressions that must be true
