@@ -30,8 +30,8 @@ type fakeAgent struct {
 	frames *frame.Reader
 }
 
-// withAgent calls Init in a job with the given number of ranks. It returns the World and the agent that the World is
-// connected to.
+// withAgent calls Init in a job with the given number of ranks. It returns the World and the test agent to which the
+// World is connected.
 func withAgent(t *testing.T, ranks uint32, how job.Transport, options ...ibrun.Option) (*ibrun.World, *fakeAgent) {
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)

@@ -138,7 +138,7 @@ for i in $(seq 600); do sleep 0.5; done
 // count returns how often text occurs in the file name of the folder that all hosts share.
 func (b *bed) count(name, text string) int { return strings.Count(b.read(name), text) }
 
-// ends starts jobs and ends each in another way: by scancel, by killing ibrun, or by killing an srun that ibrun has
+// ends starts jobs and ends each in a different way: by scancel, by killing ibrun, or by killing an srun that ibrun has
 // started. All processes of the job must end. After scancel, ibrun must exit with 143 and print one line that says that
 // the job was ended. This must hold whether SIGTERM reaches ibrun or an agent first.
 func (b *bed) ends(t *testing.T) {

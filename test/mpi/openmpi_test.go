@@ -78,7 +78,7 @@ func TestOpenMPIEnvironment(t *testing.T) {
 	require.NotContains(t, variables("-n", crowd, "--mpi", "mpich"), "FLUX_")
 	require.NotContains(t, variables("-n", crowd, "--mpi", "none"), "FLUX_")
 
-	// A program that is named like a launcher gets the FLUX_ variables only with --mpi openmpi.
+	// A program that has the name of a launcher gets the variables FLUX_* only with --mpi openmpi.
 	srun := filepath.Join(t.TempDir(), "srun")
 	require.NoError(t, executable.Write(srun, []byte("#!/bin/sh\nenv\n")))
 	require.NotContains(t, ibrun(t, "-n", "2", srun).Stdout, "FLUX_")

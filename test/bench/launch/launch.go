@@ -53,8 +53,8 @@ func Launch(args []string) error {
 // for each group. A limit is missed if the lower end of the 95 % interval of the ratio exceeds it.
 var maxOverOlder = map[string]float64{"ssh": 1.05, "send": 1.2, "here": 1.1, "rsh": 1.2}
 
-// Before launches the same jobs in turns with the program IBRUN and with older builds of it. OLDER lists the paths of
-// the older builds, separated by commas. Before returns an error if IBRUN is slower than maxOverOlder allows.
+// Before launches the same jobs alternately with the program IBRUN and with older builds of it. OLDER lists the paths
+// of the older builds, separated by commas. Before returns an error if IBRUN is slower than maxOverOlder allows.
 func Before(args []string) error {
 	var ibrun, earlier string
 	var rounds int

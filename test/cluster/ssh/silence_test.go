@@ -74,7 +74,7 @@ func TestNoLaunch(t *testing.T) {
 			require.NoError(t, c.Cut(call.node))
 		}
 	}
-	for _, call := range calls { // An agent whose parent's host still answers ends only after a minute.
+	for _, call := range calls { // an agent ends after a minute if the host of its parent still answers
 		await(t, call.node+": nothing is left", func() bool { return len(ours(t, c, call.node)) == 0 })
 	}
 }

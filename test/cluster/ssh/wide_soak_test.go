@@ -34,8 +34,8 @@ func TestControlOfManyRanks(t *testing.T) {
 	controlOverNodes(t, c, 16, 16, programs)
 }
 
-// compiledBy compiles the program of test/mpi with the compiler of an MPI library. If compilation fails, the message
-// of the test contains need.
+// compiledBy compiles the program of test/mpi with the compiler of an MPI library. If compilation fails, the test
+// fails, and its message contains need.
 func compiledBy(t *testing.T, c *cluster.Cluster, compiler, need string) string {
 	t.Helper()
 	path := filepath.Join(c.Shared(), compiler+".program")
