@@ -25,7 +25,7 @@ type Group struct {
 	dir  *os.File // in which processes are born; nil if it was found
 }
 
-// name is that of a job's group on a node.
+// name returns the name of the control group of a job on a node.
 func name(job string, node uint32) string {
 	return prefix + job + "-" + strconv.FormatUint(uint64(node), 10)
 }

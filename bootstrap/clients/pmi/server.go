@@ -81,7 +81,7 @@ type Server struct {
 // client is a rank that speaks PMI.
 type client struct {
 	slot   job.Slot
-	call   uint32 // that it came by; 0: by its descriptor
+	call   uint32 // number of the connection; 0 if the client uses the descriptor PMI_FD
 	known  bool   // slot is known
 	engine *Engine
 	op     uint32   // number of fences and rings that the client has joined

@@ -91,7 +91,7 @@ type Notify struct {
 // the user. Body: Attrs.
 type Cleanup struct {
 	Paths   []Path
-	Ignored []string // names that stay
+	Ignored []string // names of files that are not removed
 }
 
 // Path is a file, or a folder, to remove.

@@ -80,7 +80,7 @@ func (s *Server) query(w waiter, q pmix.Query) {
 	s.answer(w, pmix.Answer{Body: pmix.Attributes{Attrs: pmix.ListOf(known...)}})
 }
 
-// Limits of a rank's texts for the user, in bytes.
+// These constants limit the texts that a rank prints to the user, in bytes.
 const (
 	maxLogged = 4 << 20 // in all
 	maxPiece  = 16 << 10
