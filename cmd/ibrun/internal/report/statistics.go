@@ -15,7 +15,7 @@ type Statistics struct {
 	Fabric   string            `json:"fabric"`
 	Ranks    uint32            `json:"ranks"`
 	Nodes    uint32            `json:"nodes"`
-	Possible uint64            `json:"possible_peers"` // of one rank
+	Possible uint64            `json:"possible_peers"` // maximum number of peers of one rank
 	Sums     map[string]uint64 `json:"sums"`           // over all ranks that reported
 	Levels   []job.LevelTally  `json:"levels"`         // counts by level of the tree; the root is level 0
 	Share    float64           `json:"root_share"`     // fraction of the questions of ranks that reached the root
