@@ -10,12 +10,12 @@ import (
 // Debugger connects the root to debuggers that find the ranks of a job by the MPIR interface
 // (docs/dev/decisions/0035-tools.md). Its functions may be called from any goroutine.
 type Debugger struct {
-	// Starts says that a debugger has started the job: it is given the ranks as soon as all run,
-	// and held ranks are released when it has let this process go on.
+	// Starts means that a debugger has started the job. The debugger gets the ranks as soon as all run. Ranks that
+	// wait for it before they run their programs are released when Give returns.
 	Starts bool
-	// Wants reports whether a debugger is there that wants the ranks.
+	// Wants reports whether a debugger has attached and requests the ranks.
 	Wants func() bool
-	// Give gives it all ranks. It returns when the debugger lets this process go on. Calls do not
+	// Give passes all ranks to the debugger. It returns when the debugger lets this process continue. Calls do not
 	// overlap.
 	Give func(ranks []control.Process) error
 }
@@ -24,7 +24,8 @@ type Debugger struct {
 // only sets a variable of this process, so the root must poll.
 const debuggerEvery = time.Second
 
-// awaitDebuggers gives ranks to each debugger that comes. All ranks run.
+// awaitDebuggers passes the ranks to each debugger that attaches, until the job ends. All ranks must run before the
+// call.
 func (c *controlSide) awaitDebuggers(d *Debugger) {
 	was := d.Starts
 	if d.Starts {

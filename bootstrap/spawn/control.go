@@ -42,7 +42,7 @@ type control struct {
 	ended   chan struct{} // closed when the reading goroutine has returned; nil if none was started
 	queue   []letter
 	queued  int       // bytes that have not been sent
-	changed sync.Cond // of mu: queue or a field from queued to closed has changed
+	changed sync.Cond // uses mu; signals a change of queue or of a field from queued to closed
 	held    bool      // reading is suspended, and data from the other end waits in the socket
 	unheard bool      // awaitRoom does not wait, because the other end is dead or the writer has ended
 	writer  bool      // the writer goroutine was started

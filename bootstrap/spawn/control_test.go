@@ -16,7 +16,8 @@ import (
 	"ibrun/bootstrap/wire/rankwire"
 )
 
-// entered returns the control of a rank, which is being read, and the end of the rank, which the caller must close.
+// entered returns the control of a rank, which is being read, and the end of the rank. Both are closed when the test
+// ends.
 func entered(t *testing.T, events recorder) (d *control, rank *os.File) {
 	d = newControl(3, events)
 	rank, err := d.open()

@@ -17,7 +17,7 @@ import (
 	"ibrun/topo"
 )
 
-// servingPMIx is a node of two ranks, 4 and 5, with an open port of PMIx.
+// servingPMIx returns a node with the ranks 4 and 5 and an open port for PMIx.
 func servingPMIx(t *testing.T) (*Set, chan Event) {
 	events := make(chan Event, 1000)
 	return servingPMIxTo(t, func(ev Event) { events <- ev }), events

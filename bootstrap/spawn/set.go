@@ -41,7 +41,7 @@ type Set struct {
 	ranks  []*rank
 	limits []proc.RLimit // limits of ranks that are marked in harmful and differ from the limits of this process
 
-	machine *topo.Machine // of place
+	machine *topo.Machine // hardware of this node; set by place
 	alone   bool          // the machine was read without its network interfaces, because none has to be chosen
 	recipes map[*job.Program]*recipe
 	null    *os.File // standard input of ranks without input; open until the agent ends; only Start uses it
@@ -53,7 +53,7 @@ type Set struct {
 	stall stall
 	again sync.Mutex // held while a rank starts again
 
-	mu sync.Mutex // of mpi
+	mu sync.Mutex // guards mpi
 }
 
 type rank struct {
