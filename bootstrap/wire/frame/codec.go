@@ -29,8 +29,8 @@ func (w *Encoder) U64(n uint64) { w.Uint(n) }
 // Next writes n+1. If n is 1<<32-1, which stands for no value, n+1 overflows to 0, which takes one byte.
 func (w *Encoder) Next(n uint32) { w.U32(n + 1) }
 
-// Time writes the number of whole microseconds in t, plus 1. A t above maxTime is written as maxTime. A negative t stands
-// for an event that has not happened and is written as 0.
+// Time writes the number of whole microseconds in t, plus 1. A t above maxTime is written as maxTime. A negative t
+// stands for an event that has not happened and is written as 0.
 func (w *Encoder) Time(t time.Duration) {
 	if t < 0 {
 		w.Uint(0)

@@ -26,8 +26,8 @@ type Suite struct {
 
 	// Samples has messages of each kind. Together they leave no field of a kind at zero.
 	Samples []frame.Message
-	// Borrowed has one message of each kind that another vocabulary has, too. Its fields are
-	// tested there.
+	// Borrowed contains one message of each kind that another vocabulary also has. The tests of that vocabulary check
+	// its fields.
 	Borrowed []frame.Message
 	// Variant is the path of the field whose value determines which other fields its message has, or empty.
 	Variant string
