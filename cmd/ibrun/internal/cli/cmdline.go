@@ -76,10 +76,9 @@ func (g grammar) indexed() *grammar {
 	return &g
 }
 
-// Parse divides a command line into programs. Options end at the first word
-// that is none; from there to the next ":" stand the program and its
-// arguments. After "--" every word to the end is the program's, ":" as well.
-// There is at least one program; its Argv is empty if none was named.
+// Parse divides a command line into programs. The first word that is not an option is the name of a program. The words
+// up to the next ":" are its arguments. After "--", all words to the end belong to the program, even ":". The result
+// has at least one program. Its Argv is empty if the command line names no program.
 func (g *grammar) Parse(args []string) ([]Program, error) {
 	var all []Program
 	for {
