@@ -115,7 +115,7 @@ func TestAgentOverItsLink(t *testing.T) {
 	p.loop.Interrupted(core.Interrupted{}) // must not block after the end of the loop
 }
 
-// A job that this agent cannot serve ends it.
+// TestUnknownLauncher requires that an agent ends if it does not know the launcher of the job.
 func TestUnknownLauncher(t *testing.T) {
 	p, launch := node(t)
 	launch.Job.Launch.Launcher = "pigeon"
@@ -123,7 +123,7 @@ func TestUnknownLauncher(t *testing.T) {
 	<-p.loop.over
 }
 
-// The end of the stream is the order to end.
+// TestStreamEnds requires that the agent ends when the stream from its parent ends.
 func TestStreamEnds(t *testing.T) {
 	p, _ := node(t)
 	require.NoError(t, p.out.Close())

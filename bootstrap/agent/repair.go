@@ -25,16 +25,16 @@ import (
 )
 
 // An agent of a job that repairs its tree can be given another link
-// (docs/dev/decisions/0021-tree-repair.md): it listens on an abstract Unix socket, which has no place
-// in a file system and ends with the process. A fresh agent, which came by a session of the new
-// parent, hands over the two ends of that session:
+// (docs/dev/decisions/0021-tree-repair.md). It listens on an abstract Unix socket, which has no file and ends with the
+// process. The new parent opens a session to the node, which starts a fresh agent. The fresh agent passes the standard
+// input and output of its session to the older agent:
 //
 //	fresh -> agent   the parent's level (4 bytes), SSH_CONNECTION; descriptors: input, output
 //	agent -> fresh   the answer, as in Joined
 //	fresh -> parent  Joined
 //	fresh -> agent   one byte: the link is the agent's
 //
-// The socket stays open as long as the link does; then the fresh agent ends, and its session.
+// The socket stays open as long as the link. Then the fresh agent ends, and so does its session.
 
 // handoverMost limits the time for each step of handing a link over.
 const handoverMost = 4 * time.Second
@@ -72,7 +72,7 @@ type relink struct {
 	level   uint32
 }
 
-// readUp reads a link to a parent until it ends.
+// readUp reports the messages of a link to a parent until the link ends.
 func (l *loop) readUp(up *link, r io.Reader) {
 	from := parentLink{l, up}
 	if err := read(bufio.NewReaderSize(r, linkBuffer), core.Up, false, from); !errors.Is(err, errHandedOver) {

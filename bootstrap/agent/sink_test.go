@@ -16,7 +16,7 @@ import (
 	"ibrun/internal/job"
 )
 
-// written is what a sink makes of some writes: its outputs and its events.
+// written returns the two outputs and the events of a Sink after the given writes.
 func written(style Style, writes ...printed) (stdout, stderr string, events []any) {
 	var out, err bytes.Buffer
 	s := NewSink(&out, &err, style)
@@ -53,7 +53,7 @@ func TestSinkLabels(t *testing.T) {
 	require.Len(t, events, 8)
 }
 
-// full is a chunk within a line.
+// full returns a chunk of maximum size within a line.
 func full(rank job.Rank, with string) printed {
 	return write(rank, 1, strings.Repeat(with, wire.MaxData))
 }
@@ -124,7 +124,7 @@ func TestSinkEscapes(t *testing.T) {
 	require.Equal(t, "\\x9b2JЛ", out, "a rank does not end what another one has begun")
 }
 
-// failing takes some writes and then fails.
+// failing is a writer that fails after some writes.
 type failing struct {
 	left int
 	with error
